@@ -224,20 +224,19 @@ const MESSAGE_SETTLE: Statement = {
   name: 'message_settle',
   writes: true,
   idsAsText: true,
-  text: (schema) => `with ${lockLimit(LISTING.length + 1)}, want as materialized (
-  select * from unnest(${LISTING.arrays}) as w (${LISTING.names})
-   cross join lock_limit
-), held as materialized (
-  select m.id, m.owner, m.attempt, m.state from ${schema}.messages m
-   where m.id = any ($1::bytea[])
-   order by m.id
-     for no key update of m
-), settled as (
-  update ${schema}.messages m
-     set ${MESSAGE_SETTLED}
-    from want w, held h
-   where m.id = h.id and w.id = h.id and h.owner = w.owner and h.attempt = w.attempt and h.state = 'delivering'
-  returning m.id, case when not m.blocks then m.group_id end as behind, w.state, w.attempt, coalesce(m.settled_at, clock_timestamp()) as at,
+  text: (schema) => `with ${locked(schema, SETTLING)}
+${settling(schema)}
+returning m.id, ${BEHIND}`
+}
+
+/** The same where some of them are not delivered. What ended is listed in the same statement. */
+const MESSAGE_SETTLE_LISTING: Statement = {
+  name: 'message_settle_listing',
+  writes: true,
+  idsAsText: true,
+  text: (schema) => `with ${locked(schema, LISTING)}, settled as (
+  ${settling(schema)}
+  returning m.id, ${BEHIND}, w.state, w.attempt, coalesce(m.settled_at, clock_timestamp()) as at,
             w.took_ms, w.reply_status as status, w.error, w.content_type, w.body, w.is_cut
 ), ended as (
   select * from settled where state <> 'delivered'
@@ -245,12 +244,31 @@ const MESSAGE_SETTLE: Statement = {
 select id, behind from settled`
 }
 
+const BEHIND = 'case when not m.blocks then m.group_id end as behind'
+
+function locked (schema: string, fields: Fields<Settling>): string {
+  return `${lockLimit(fields.length + 1)}, want as materialized (
+  select * from unnest(${fields.arrays}) as w (${fields.names})
+   cross join lock_limit
+), held as materialized (
+  select m.id, m.owner, m.attempt, m.state from ${schema}.messages m
+   where m.id = any ($1::bytea[])
+   order by m.id
+     for no key update of m
+)`
+}
+
+function settling (schema: string): string {
+  return `update ${schema}.messages m
+   set ${MESSAGE_SETTLED}
+  from want w, held h
+ where m.id = h.id and w.id = h.id and h.owner = w.owner and h.attempt = w.attempt and h.state = 'delivering'`
+}
+
 /** true: settled, and acknowledged. */
 export async function settleMessages (session: Session, settlings: readonly Settling[], groups: Groups): Promise<boolean[]> {
-  const rows = await session.run<{ id: string, behind: string | null }>(MESSAGE_SETTLE, [
-    ...LISTING.arraysOf(settlings),
-    session.lockTimeout
-  ])
+  const [statement, fields] = settlings.every(isDelivered) ? [MESSAGE_SETTLE, SETTLING] : [MESSAGE_SETTLE_LISTING, LISTING]
+  const rows = await session.run<{ id: string, behind: string | null }>(statement, [...fields.arraysOf(settlings), session.lockTimeout])
   addGroups(groups, rows)
   const settled = new Set(rows.map(({ id }) => id))
   return settlings.map(({ token }) => settled.has(token.id.toString('hex')))

@@ -89,7 +89,8 @@ const MESSAGE_REPLAY: Statement = {
   writes: true,
   text: (schema) => `${chosen(schema, IS_KEPT)}
 update ${schema}.messages m
-   set tries = 0, state = 'waiting', retried_at = statement_timestamp(), replayed_at = statement_timestamp(), request_until = null, blocks = true, took_ms = null, content_type = null,
+   set tries = 0, state = 'waiting', retried_at = statement_timestamp(), replayed_at = statement_timestamp(), request_until = null, blocks = true,
+       took_ms = null, content_type = null,
        due_at = case when m.group_id is null then statement_timestamp() end, settled_at = null, expires_at = null
   from chosen c where m.id = c.id
 returning ${messageColumns('m')}, m.group_id, m.number::text`
