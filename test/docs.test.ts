@@ -167,6 +167,7 @@ function plainLines (text: string): string[] {
     .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, 'TIME')
     .replace(/under [^\s,:]+/, 'under DIRECTORY')
     .replace(/^(gateway: +).*/, '$1NAME')
+    .replace(/^(delivery: .*, )\d+ ms$/, '$1DURATION')
     .trimEnd())
 }
 

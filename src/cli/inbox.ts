@@ -5,7 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { MessageState } from '../core/inbox/message.ts'
 import { parseDuration } from '../config/read/units.ts'
-import type { MessageBulkValues, MessageFilterValues, MessageJson, MessageStepJson } from '../operator/inbox/schemas.ts'
+import type { MessageBulkValues, MessageDetailJson, MessageFilterValues, MessageJson, MessageStepJson } from '../operator/inbox/schemas.ts'
 import { OperatorProblem } from '../operator/shared/problem.ts'
 import type { Outcome } from '../operator/shared/problem.ts'
 import { StartError } from '../ports/errors.ts'
@@ -88,7 +88,8 @@ replay is for delivered messages whose requests are kept (inbox.keepDelivered).
 Each change leaves an audit row: who, when, why.
 
   list     list messages, the oldest first
-  show     print all details of one message and of its consumer's last answer, without bodies and credentials
+  show     print all details of one message, of its deliveries and of its consumer's last answer, without bodies and credentials.
+           With --json also the first bytes of the answer to each delivery
   retry    deliver the message again at once, with its full number of attempts. In an ordered group it waits for its turn
   discard  never deliver the message. Its group continues
   replay   deliver a delivered message once more, with the header Onceway-Replay. With --all in the order of acceptance, in steps
@@ -291,7 +292,7 @@ function filterOf (options: CommandContext['options']): MessageFilterValues {
   }
 }
 
-async function find ({ options, operators }: CommandContext): Promise<MessageJson> {
+async function find ({ options, operators }: CommandContext): Promise<MessageDetailJson> {
   const [text] = options.positionals
   if (text === undefined) throw new StartError('Name the message by its id, as `inbox list` prints it.', 2)
   const message = await operators.call('showMessage', { params: { id: readId(text) } })

@@ -1,7 +1,7 @@
 /** Messages as text for operators. Never a body or a credential. Never a key, unless the route keeps its text (`key.store`). */
 import { MESSAGE_STATES } from '../core/inbox/message.ts'
 import type { MessageState } from '../core/inbox/message.ts'
-import type { MessageJson } from '../operator/inbox/schemas.ts'
+import type { MessageDetailJson, MessageJson, PastDeliveryJson } from '../operator/inbox/schemas.ts'
 import { StartError } from '../ports/errors.ts'
 
 export function readMessageState (text: string): MessageState {
@@ -18,7 +18,7 @@ export function messageCells ({ id, state, attempt, receivedAt, route, method, p
 }
 
 /** All details of one message, one per line. */
-export function messageLines (message: MessageJson, where: string): string[] {
+export function messageLines (message: MessageDetailJson, where: string): string[] {
   const { answer, fingerprint } = message
   const members: Array<[name: string, value: string | number | null]> = [
     ['store', where],
@@ -44,9 +44,15 @@ export function messageLines (message: MessageJson, where: string): string[] {
     ['kept until', message.requestKeptUntil],
     ['replayed', message.replayedAt],
     ['answer', answer === null ? null : `${answer.status}, body of ${answer.bodyBytes} bytes`],
-    ...(answer?.headers ?? []).map(([name, value]): [string, string] => ['answer header', `${name}: ${value}`])
+    ...(answer?.headers ?? []).map(([name, value]): [string, string] => ['answer header', `${name}: ${value}`]),
+    ...message.deliveries.map((delivery): [string, string] => ['delivery', deliveryText(delivery)])
   ]
   return members.flatMap(([name, value]) => value === null ? [] : [`${`${name}:`.padEnd(15)}${value}`])
+}
+
+function deliveryText ({ attempt, at, ms, status, error, contentType }: PastDeliveryJson): string {
+  const answer = status === null ? [] : [`status ${status}`, ...contentType === null ? [] : [contentType]]
+  return [`${attempt} at ${at}`, error ?? 'delivered', ...answer, ...ms === null ? [] : [`${ms} ms`]].join(', ')
 }
 
 /** The state of a message, in one clause. */

@@ -10,11 +10,11 @@ import { ExplainBody, ExplanationView, explainRequest } from './explanation.ts'
 import { changeMessage, changeMessages, selectMessages } from './inbox/changes.ts'
 import { GroupsView, inboxGroups, inboxRoutes, InboxView, PausedView, pauseRoute, resumeRoute } from './inbox/routes.ts'
 import {
-  ChangedMessage, MessageBulkBody, MessageChangeBody, MessageFilterQuery, MessageQuery, MessageSelectionView, MessagesPage, MessageView,
-  ReasonBody
+  ChangedMessage, MessageBulkBody, MessageChangeBody, MessageDetailView, MessageFilterQuery, MessageQuery, MessageSelectionView,
+  MessagesPage, ReasonBody
 } from './inbox/schemas.ts'
 import { searchMessages, showMessage } from './inbox/search.ts'
-import { shownTo } from './inbox/shown.ts'
+import { detailShownTo, shownTo } from './inbox/shown.ts'
 import { ConfigurationView, OverviewView, showConfiguration, showOverview } from './overview/overview.ts'
 import { BulkBody, changeRecords, SelectionBody, SelectionView, selectRecords, StepView } from './records/bulk.ts'
 import { deleteRecord, probeRecord, releaseRecord, resolveRecord } from './records/changes.ts'
@@ -282,12 +282,12 @@ export const OPERATIONS = {
     path: '/messages/{id}',
     tag: 'inbox',
     role: 'viewer',
-    summary: 'One message.',
+    summary: 'One message, and what each of its deliveries came to.',
     params: OfId,
-    answer: MessageView,
+    answer: MessageDetailView,
     run: async (context, identity, { params }) => {
       const message = await showMessage(context, params.id)
-      return message instanceof OperatorProblem ? message : shownTo(identity, message)
+      return message instanceof OperatorProblem ? message : detailShownTo(identity, message)
     }
   }),
   retryMessage: operation({

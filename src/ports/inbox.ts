@@ -1,7 +1,7 @@
 /** The port of the inbox: types only. */
 import type { BoundAnswer, BoundQuestion } from '../core/inbox/bound.ts'
 import type { HealthChange, RouteHealth } from '../core/inbox/health.ts'
-import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, MessageState, NewMessage } from '../core/inbox/message.ts'
+import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, MessageState, NewMessage, PastDelivery } from '../core/inbox/message.ts'
 
 export type AcceptResult =
   /** The commit is acknowledged. The message will be delivered. */
@@ -123,6 +123,11 @@ export interface InboxStore {
    */
   acceptAll: (messages: readonly NewMessage[]) => Promise<AcceptResult[]>
   look: (id: Buffer) => Promise<MessageDetail | null>
+  /**
+   * The deliveries of a message that have ended, by their attempts, at most DELIVERIES_MAX (core/inbox/message.ts). Each is listed in the
+   * commit that ends it. What an earlier build ended may be missing.
+   */
+  deliveries: (id: Buffer) => Promise<readonly PastDelivery[]>
   /**
    * The worker is alive for `leaseMs` from the start of the statement. If the call rejects because of a lock, the driver goes
    * on waiting for the lock, and the worker counts as alive meanwhile.

@@ -171,7 +171,8 @@ test('show tells everything but bodies and credentials, with the last answer', a
       /^request body: +15 bytes$/m,
       /^answer: +422, body of 12 bytes$/m,
       /^answer header: +Set-Cookie: \*\*\*$/m,
-      /^answer header: +X-Odd: a\?2Jb$/m
+      /^answer header: +X-Odd: a\?2Jb$/m,
+      /^delivery: +1 at 2026-01-01T00:00:00\.\d{3}Z, ATTEMPTS_SPENT HTTP_422, status 422$/m
     ]) {
       assert.match(out, line)
     }

@@ -47,6 +47,39 @@ test('a message is delivered as it was accepted, with its id and which delivery 
   assert.deepEqual([line?.level, line?.['record'], line?.['status'], line?.['tries'], line?.['requestId']], ['info', id, 201, 1, 'r-one'])
 })
 
+test('a message lists what each of its deliveries came to, until the consumer takes it', async (t) => {
+  const store = shared()
+  const { clock } = store
+  const behaviour: readonly Says[] = [says(503, ['Content-Type', 'text/html', 'X-Token', 'hunter2'], '<h1>busy</h1>'), REFUSED, says(204)]
+  const consumer = new Consumer(clock, async ({ attempt }) => {
+    await after(clock, 7 * attempt)
+    return behaviour[attempt - 1] ?? says(204)
+  })
+  const worker = startWorker(t, store, consumer)
+  await accept(store, worker, message('one'))
+  await clock.advance(120_000)
+  const listed = await store.inbox.deliveries(message('one').id)
+  assert.deepEqual(
+    listed.map(({ attempt, ms, status, error, contentType, body }) => [attempt, ms, status, error, contentType, body.toString()]),
+    [[1, 7, 503, 'HTTP_503', 'text/html', '<h1>busy</h1>'], [2, 14, null, 'ECONNREFUSED', null, ''], [3, 21, 204, null, null, '']]
+  )
+  assert.doesNotMatch(JSON.stringify([listed, worker.log.lines]), /hunter2/)
+})
+
+test('what is not sent, because the process ends, is listed as such', async (t) => {
+  const store = shared()
+  const consumer = new Consumer(store.clock, () => null)
+  consumer.queued = new Promise(() => {})
+  const worker = startWorker(t, store, consumer)
+  await accept(store, worker, message('one'))
+  await store.clock.advance(10)
+  await worker.end()
+  assert.deepEqual(
+    (await store.inbox.deliveries(message('one').id)).map(({ attempt, ms, status, error }) => [attempt, ms, status, error]),
+    [[1, null, null, 'DRAIN']]
+  )
+})
+
 test('a slow consumer never has more at once than the route says, and gets everything', async (t) => {
   const store = shared()
   const { clock } = store

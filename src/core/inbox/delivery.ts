@@ -3,8 +3,10 @@
  * consumer takes it (any 2xx that is kept) or refuses it for good (410), or until the route's limits are reached.
  */
 import { judge } from '../protocol/disposition.ts'
-import { WORKER_LOST } from './message.ts'
-import type { Delivery, Fate } from './message.ts'
+import { answerHeaders, keptHeaders } from '../headers/headers.ts'
+import { headerValue } from '../headers/lines.ts'
+import { CONTENT_TYPE_CHARS_MAX, NO_REPLY, REPLY_BYTES_MAX, WORKER_LOST } from './message.ts'
+import type { Delivery, Fate, Reply } from './message.ts'
 import type { IdempotencyPolicy, InboxPolicy } from '../policy/policy.ts'
 import type { Answer } from '../record/record.ts'
 import { retryAfterMs } from '../headers/retry-hints.ts'
@@ -55,6 +57,21 @@ export function fateOf (sent: SendOutcome, delivery: DeliveryTry, policy: Idempo
   // The consumer may have done work before this answer, and may not do it twice.
   if (policy.unknown !== 'retry' && disposition === 'keep') return { kind: 'dead', status, error: `HTTP_${status}`, answer: kept }
   return againOrDead(status, `HTTP_${status}`, kept, retryAfterMs(answer, delivery.nowMs), delivery, inbox)
+}
+
+/** What is kept of it beside the fate: no more than the route keeps of an answer, and of the fields only the type of the content. */
+export function replyOf (sent: SendOutcome, ms: number, policy: IdempotencyPolicy): Reply {
+  const took = { ...NO_REPLY, ms: Math.round(ms) }
+  if (sent.kind === 'unsent' || sent.kind === 'lost') return took
+  const { status, headers, body } = sent.answer
+  const kept = sent.kind === 'answer' && judge(sent.answer, policy).keepBody ? body : NO_REPLY.body
+  return {
+    ...took,
+    status,
+    contentType: headerValue(keptHeaders(answerHeaders(headers), policy.keep), 'content-type')?.slice(0, CONTENT_TYPE_CHARS_MAX) ?? null,
+    body: kept.subarray(0, REPLY_BYTES_MAX),
+    isCut: kept.length > REPLY_BYTES_MAX
+  }
 }
 
 /**

@@ -82,20 +82,19 @@ export function messageOfTargets (first: MessageDetail, targets: readonly Target
 const WORST_FIRST: readonly MessageState[] = ['delivering', 'waiting', 'held', 'dead', 'discarded', 'delivered']
 
 function answerView ({ status, headers, body }: Answer): AnswerView {
-  const text = textOf(body)
-  return { code: status, headers: [...pairs(headers)], body: text ?? body.toString('base64'), encoding: text === null ? 'base64' : 'utf-8' }
+  return { code: status, headers: [...pairs(headers)], ...bodyView(body, false) }
 }
 
-function textOf (body: Buffer): string | null {
+/** `isCut`: the body goes on behind these bytes, which may end within a character. What is there of that one is left out. */
+export function bodyView (body: Buffer, isCut: boolean): Pick<AnswerView, 'body' | 'encoding'> {
   try {
-    return UTF8.decode(body)
+    // A byte order mark is part of the body.
+    const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+    return { body: utf8.decode(body, { stream: isCut }), encoding: 'utf-8' }
   } catch {
-    return null
+    return { body: body.toString('base64'), encoding: 'base64' }
   }
 }
-
-/** A byte order mark is part of the body. */
-const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 function rfc3339 (ms: number): string {
   return new Date(ms).toISOString()

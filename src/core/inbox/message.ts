@@ -81,11 +81,49 @@ export interface Delivery {
 /** The code of a delivery that its worker never reported: the worker died, or lost its lease. */
 export const WORKER_LOST = 'WORKER_LOST'
 
+/** What came of a sending, for the list of the message's deliveries. */
+export interface Reply {
+  /** How long it took. null: it was not sent, or nobody knows. */
+  readonly ms: number | null
+  /** null: there was no answer. */
+  readonly status: number | null
+  readonly contentType: string | null
+  /** The first bytes of the answer's body ({@link REPLY_BYTES_MAX}). Empty: there are none, or the route keeps no bodies. */
+  readonly body: Buffer
+  /** The body goes on behind them. */
+  readonly isCut: boolean
+}
+
+/** It was not sent, or nobody knows what came of it. */
+export const NO_REPLY: Reply = { ms: null, status: null, contentType: null, body: Buffer.alloc(0), isCut: false }
+
+/** A page of an error, or its message, is told by its beginning. A message may have a hundred of them. */
+export const REPLY_BYTES_MAX = 1024
+/** What is longer is no media type. */
+export const CONTENT_TYPE_CHARS_MAX = 255
+
+/** A delivery that has ended. */
+export interface PastDelivery extends Reply {
+  readonly attempt: number
+  /** When it ended, in milliseconds since the Unix epoch, by the store's clock. */
+  readonly atMs: number
+  /** A code. null: the consumer took the message. */
+  readonly error: string | null
+}
+
+/**
+ * How many deliveries of a message a store lists. Most routes give up before that. Of more, it lists the first, which tells how the trouble
+ * began, and the last ones.
+ */
+export const DELIVERIES_MAX = 100
+
 /**
  * The result of a delivery. `status` null: there was no answer. `error`: a code, for operators and the status resource. `counts` false: it
- * was not sent for the gateway's own reasons, and is no try.
+ * was not sent for the gateway's own reasons, and is no try. `reply` absent: it was not sent.
  */
-export type Fate =
+export type Fate = FateOfMessage & { readonly reply?: Reply }
+
+type FateOfMessage =
   | {
     readonly kind: 'delivered'
     readonly answer: Answer | null

@@ -2,7 +2,8 @@
  * A message as a store holds it, with absolute times, and what a reader sees of it. A driver that executes the table
  * (transitions.ts) holds rows of this shape. Never reads a clock: the store's driver passes the time in.
  */
-import type { Delivery, MessageDetail, NewMessage, StoredRequest } from './message.ts'
+import { DELIVERIES_MAX, NO_REPLY } from './message.ts'
+import type { Delivery, Fate, MessageDetail, NewMessage, PastDelivery, Reply, StoredRequest } from './message.ts'
 
 export interface MessageRow extends MessageDetail {
   /** The scheme of the id. */
@@ -80,6 +81,17 @@ export function deliveryOf (row: MessageRow, owner: Buffer, overMs: number): Del
 /** When it could first be delivered, apart from its group's turn. Its age counts from then. */
 export function firstDueAtMs ({ receivedAtMs, notBeforeMs }: Pick<MessageRow, 'receivedAtMs' | 'notBeforeMs'>): number {
   return Math.max(receivedAtMs, notBeforeMs ?? 0)
+}
+
+/** What is listed of a delivery beside its error. */
+export function replyOfFate (fate: Fate): Reply {
+  return fate.reply ?? { ...NO_REPLY, status: fate.kind === 'held' ? null : fate.status }
+}
+
+/** `deliveries`: by their attempts. */
+export function listedOf (deliveries: readonly PastDelivery[]): readonly PastDelivery[] {
+  const [first] = deliveries
+  return first === undefined || deliveries.length <= DELIVERIES_MAX ? deliveries : [first, ...deliveries.slice(1 - DELIVERIES_MAX)]
 }
 
 /** The messages behind it in its group wait for it. */

@@ -3,11 +3,11 @@
  * result cannot be written, the next worker delivers the message again.
  */
 import { keptHeaders, answerHeaders } from '../../core/headers/headers.ts'
-import { fateBefore, fateOf } from '../../core/inbox/delivery.ts'
+import { fateBefore, fateOf, replyOf } from '../../core/inbox/delivery.ts'
 import type { SendOutcome } from '../../core/inbox/delivery.ts'
 import { withoutFields } from '../../core/headers/lines.ts'
 import { STANDARD_FIELDS, standardSignature } from '../../core/headers/signature.ts'
-import { WORKER_LOST } from '../../core/inbox/message.ts'
+import { NO_REPLY, WORKER_LOST } from '../../core/inbox/message.ts'
 import type { Delivery, DeliveryToken, Fate, MessageDetail } from '../../core/inbox/message.ts'
 import { feedbackOf, pauseOf } from '../../core/inbox/pacing.ts'
 import type { ConsumerFeedback } from '../../core/inbox/pacing.ts'
@@ -167,7 +167,7 @@ function judged (context: DeliverContext, { idempotency }: InboxRoute, { tries, 
   const { clock, random } = context.deps
   const chance = random.bytes(CHANCE_BYTES).readUInt32BE() / CHANCES
   const fate = fateOf(sent, { tries, ageMs: ageMs + ms, chance, nowMs: clock.wallMs() }, idempotency, idempotency.inbox)
-  return withRequestKept(asKept(fate, idempotency), idempotency.inbox)
+  return { ...withRequestKept(asKept(fate, idempotency), idempotency.inbox), reply: replyOf(sent, ms, idempotency) }
 }
 
 const CHANCE_BYTES = 4
@@ -213,9 +213,14 @@ function settle (context: DeliverContext, route: InboxRoute, { token }: Delivery
       'what a delivery came to could not be stored; trying again'
     )
     // P7: content that the store can never take is not kept.
-    if (error instanceof StoreRejected && 'answer' in fate) fate = { ...fate, answer: null }
+    if (error instanceof StoreRejected) fate = withoutContent(fate)
     return context.drain.stopped ? 'abandoned' : AGAIN
   })
+}
+
+function withoutContent (fate: Fate): Fate {
+  const { reply, ...rest } = 'answer' in fate ? { ...fate, answer: null } : fate
+  return reply === undefined ? rest : { ...rest, reply: { ...NO_REPLY, ms: reply.ms, status: reply.status } }
 }
 
 /** The result of this delivery is stored: its reply was lost. No other result of this attempt has the same values. */

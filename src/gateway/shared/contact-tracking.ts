@@ -73,6 +73,7 @@ export function trackWorkerContact (inbox: InboxStore, ...guards: readonly Lapse
     accept: (message) => inbox.accept(message),
     acceptAll: async (messages) => inbox.acceptAll(messages),
     look: async (id) => inbox.look(id),
+    deliveries: async (id) => inbox.deliveries(id),
     alive: async (owner, leaseMs) => track(inbox.alive(owner, leaseMs), always),
     gone: async (owner) => inbox.gone(owner),
     take: async (order) => track(inbox.take(order), isAny),

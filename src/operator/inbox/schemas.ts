@@ -1,6 +1,7 @@
 /** The shapes of messages in the operator API. */
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
+import { DELIVERIES_MAX, REPLY_BYTES_MAX } from '../../core/inbox/message.ts'
 import type { StepView } from '../records/bulk.ts'
 import {
   closed,
@@ -66,6 +67,28 @@ export const MessageView = Type.Object({
   }, { ...closed, description: 'What the consumer last answered. Credentials are masked.' }))
 }, closed)
 
+export const PastDeliveryView = Type.Object({
+  attempt: Type.Integer(),
+  at: Type.String({ format: 'date-time', description: 'When it ended, by the clock of the store.' }),
+  ms: Nullable(Type.Integer({ description: 'How long it took. null: it was not sent, or nobody knows.' })),
+  status: Nullable(Type.Integer({ description: 'What the consumer answered. null: there was no answer.' })),
+  error: Nullable(Type.String({ description: 'null: the consumer took the message.' })),
+  contentType: Nullable(Type.String()),
+  body: Nullable(Type.String({
+    description: `The first ${REPLY_BYTES_MAX} bytes of the answer. Empty: it had no body, or the body is not kept. null: there was no ` +
+      'answer, or to see it needs the role reader.'
+  })),
+  encoding: Type.Enum(['utf-8', 'base64']),
+  truncated: Type.Boolean({ description: 'The body goes on behind these bytes.' })
+}, closed)
+
+export const MessageDetailView = Type.Object({
+  ...MessageView.properties,
+  deliveries: Type.Array(PastDeliveryView, {
+    description: `Those that have ended, in their order, at most ${DELIVERIES_MAX}: the first, and the last ones.`
+  })
+}, closed)
+
 export const MessagesPage = Type.Object({ messages: Type.Array(MessageView), ...PageMembers }, closed)
 export const ReasonBody = Type.Object({ reason: Reason }, closed)
 export const MessageChangeBody = Type.Object({
@@ -94,6 +117,8 @@ export type MessageFilterValues = Static<typeof MessageFilterQuery>
 export type MessageQueryValues = Static<typeof MessageQuery>
 export type MessageChangeValues = Static<typeof MessageChangeBody>
 export type MessageJson = Static<typeof MessageView>
+export type PastDeliveryJson = Static<typeof PastDeliveryView>
+export type MessageDetailJson = Static<typeof MessageDetailView>
 export type MessagesPageJson = Static<typeof MessagesPage>
 export type ChangedMessageJson = Static<typeof ChangedMessage>
 export type MessageSelectionJson = Static<typeof MessageSelectionView>

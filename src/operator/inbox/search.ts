@@ -7,8 +7,8 @@ import { noteOfRoute, present, readCommon, type ReadFilter } from '../shared/fil
 import type { OperatorContext } from '../shared/operators.ts'
 import { badRequest, OperatorProblem, type Outcome } from '../shared/problem.ts'
 import { cursorOf, ID_WANTED, nothingRead, readId, readPage } from '../shared/query.ts'
-import type { MessageFilterValues, MessageJson, MessageQueryValues, MessagesPageJson } from './schemas.ts'
-import { messageJson } from './view.ts'
+import type { MessageDetailJson, MessageFilterValues, MessageQueryValues, MessagesPageJson } from './schemas.ts'
+import { deliveryJson, messageJson } from './view.ts'
 
 export type MessageFilter = Omit<MessageSearch, 'order' | 'limit' | 'after' | 'withinMs'>
 
@@ -49,7 +49,8 @@ export async function findMessage ({ stores }: OperatorContext, text: string): P
   return message ?? new OperatorProblem('not-found', 'There is no such message (any more).')
 }
 
-export async function showMessage (context: OperatorContext, id: string): Promise<Outcome<MessageJson>> {
-  const message = await findMessage(context, id)
-  return message instanceof OperatorProblem ? message : messageJson(message)
+export async function showMessage (context: OperatorContext, text: string): Promise<Outcome<MessageDetailJson>> {
+  const message = await findMessage(context, text)
+  if (message instanceof OperatorProblem) return message
+  return { ...messageJson(message), deliveries: (await context.stores.inbox.deliveries(message.id)).map(deliveryJson) }
 }

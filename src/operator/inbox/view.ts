@@ -1,11 +1,15 @@
-/** Messages as the operator API shows them. Never a body or a credential. A key only if the route keeps its text. */
+/**
+ * Messages as the operator API shows them. Never a request's body or a credential. Of an answer's body the first bytes, of each delivery. A
+ * key only if the route keeps its text.
+ */
 import { maskHeader } from '../../config/read/mask.ts'
 import { pairs } from '../../core/headers/lines.ts'
-import type { MessageDetail } from '../../core/inbox/message.ts'
+import { bodyView } from '../../core/inbox/message-view.ts'
+import type { MessageDetail, PastDelivery } from '../../core/inbox/message.ts'
 import type { RawHeaders } from '../../core/record/record.ts'
 import type { MessageSummary } from '../../ports/operator.ts'
 import { timeOrNull, timeText } from '../shared/query.ts'
-import type { MessageJson } from './schemas.ts'
+import type { MessageJson, PastDeliveryJson } from './schemas.ts'
 
 export function messageJson (message: MessageDetail | MessageSummary): MessageJson {
   const { about, answer, fingerprint } = message
@@ -39,6 +43,19 @@ export function messageJson (message: MessageDetail | MessageSummary): MessageJs
           headers: shown(answer.headers),
           bodyBytes: 'body' in answer ? answer.body.length : answer.bodyBytes
         }
+  }
+}
+
+export function deliveryJson ({ attempt, atMs, ms, status, error, contentType, body, isCut }: PastDelivery): PastDeliveryJson {
+  return {
+    attempt,
+    at: timeText(atMs),
+    ms,
+    status,
+    error,
+    contentType: contentType?.replace(NOT_SHOWN, '?') ?? null,
+    ...status === null ? { body: null, encoding: 'utf-8' } : bodyView(body, isCut),
+    truncated: isCut
   }
 }
 

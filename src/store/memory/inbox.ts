@@ -5,11 +5,12 @@
 import type { HealthChange, RouteHealth } from '../../core/inbox/health.ts'
 import { answerBound } from '../../core/inbox/bound.ts'
 import type { BoundAnswer, BoundQuestion, BoundState } from '../../core/inbox/bound.ts'
-import { blocks, deliveryOf, detailOf, firstDueAtMs, isPast, NO_REQUEST, violation } from '../../core/inbox/row.ts'
+import { blocks, deliveryOf, detailOf, firstDueAtMs, isPast, listedOf, NO_REQUEST, replyOfFate, violation } from '../../core/inbox/row.ts'
 import type { MessageRow } from '../../core/inbox/row.ts'
 import { hasItsTurn, messageTransition, POSTPONE_SLACK_MS, turnsOf } from '../../core/inbox/transitions.ts'
 import type { MessageChange, MessageEvent, Moment } from '../../core/inbox/transitions.ts'
-import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../../core/inbox/message.ts'
+import { NO_REPLY, WORKER_LOST } from '../../core/inbox/message.ts'
+import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage, PastDelivery, Reply } from '../../core/inbox/message.ts'
 import type { Token } from '../../core/record/record.ts'
 import type {
   AcceptResult,
@@ -56,6 +57,8 @@ export class MemoryInbox implements InboxStore {
   readonly #believedMs: () => number | null
   /** In the order of acceptance. */
   readonly #messages = new Map<string, MessageRow>()
+  /** By message, and by their attempts. */
+  readonly #deliveries = new Map<string, readonly PastDelivery[]>()
   readonly #workers = new Map<string, number>()
   readonly #records: SiblingRecords | null
   readonly #shares = new Shares()
@@ -101,6 +104,10 @@ export class MemoryInbox implements InboxStore {
 
   async look (id: Buffer): Promise<MessageDetail | null> {
     return this.#unexpired(id)
+  }
+
+  async deliveries (id: Buffer): Promise<readonly PastDelivery[]> {
+    return this.#deliveries.get(nameOf(id)) ?? []
   }
 
   async alive (owner: Buffer, leaseMs: number): Promise<void> {
@@ -176,11 +183,14 @@ export class MemoryInbox implements InboxStore {
 
   async settle (token: DeliveryToken, fate: Fate): Promise<boolean> {
     const row = this.#messages.get(nameOf(token.id))
-    return row !== undefined && this.#write([row], () => ({ kind: 'settle', token, fate })).length === 1
+    if (row === undefined || this.#write([row], () => ({ kind: 'settle', token, fate })).length === 0) return false
+    this.#list(row, fate.kind === 'delivered' ? null : fate.error, replyOfFate(fate))
+    return true
   }
 
   async recover (limit: number): Promise<Recovered> {
     const rows = this.#write(this.#changing(this.#all(), () => LAPSE).slice(0, limit), () => LAPSE)
+    for (const row of rows) this.#list(row, WORKER_LOST, NO_REPLY)
     const held = rows.filter(({ state }) => state === 'held').map(heldOf)
     return { count: rows.length, held }
   }
@@ -290,6 +300,11 @@ export class MemoryInbox implements InboxStore {
     this.#messages.set(nameOf(row.id), row)
   }
 
+  #list ({ id, attempt }: MessageRow, error: string | null, reply: Reply): void {
+    const listed = this.#deliveries.get(nameOf(id)) ?? []
+    this.#deliveries.set(nameOf(id), listedOf([...listed, { attempt, atMs: this.#nowMs(), error, ...reply }]))
+  }
+
   #call (group: Buffer | null): void {
     if (group === null) return
     for (const { row, event } of turnsOf(this.#groupOf(group))) for (const called of this.#write([row], () => event)) this.#holdBack(called)
@@ -374,7 +389,7 @@ export class MemoryInbox implements InboxStore {
     if (change.kind !== 'written') throw new TypeError('a message stands where none stood')
     this.#numbers = change.row.number
     // An expired message makes room, and the new one comes last.
-    this.#messages.delete(nameOf(id))
+    this.#remove(id)
     this.#save(change.row)
     this.#holdBack(change.row)
   }
@@ -384,7 +399,12 @@ export class MemoryInbox implements InboxStore {
   }
 
   #forget (id: Buffer): void {
-    if (this.#isSwept(id)) this.#messages.delete(nameOf(id))
+    if (this.#isSwept(id)) this.#remove(id)
+  }
+
+  #remove (id: Buffer): void {
+    this.#messages.delete(nameOf(id))
+    this.#deliveries.delete(nameOf(id))
   }
 
   #unexpired (id: Buffer): MessageDetail | null {

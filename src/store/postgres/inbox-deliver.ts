@@ -5,7 +5,7 @@ import type { FateColumns } from '../shared/message-fate.ts'
 import type { Kind, Shares } from '../shared/shares.ts'
 import { bigints, booleans, byteas, integers, texts } from './arrays.ts'
 import { hex } from './batching.ts'
-import { Fields } from './fields.ts'
+import { Fields, type Field } from './fields.ts'
 import { lockLimit } from './claims.ts'
 import { BELIEVED, type Session, type Statement } from './statements.ts'
 import { hasWaitedInVain, isDeadlock, isUniqueViolation } from './faults.ts'
@@ -15,6 +15,7 @@ import type { HandedOut, Reach } from './inbox-reach.ts'
 import { toDelivery, type TakenColumns } from './inbox-rows.ts'
 import { hasItsTurn } from './inbox-turns.ts'
 import { isPaused } from './paused-routes.ts'
+import { listing } from './inbox-deliveries.ts'
 import { mayGo } from './inbox-pressure.ts'
 
 /**
@@ -179,12 +180,13 @@ export const MESSAGE_SETTLED = `state = w.state, owner = null, tries = m.tries -
        expires_at = case w.state when 'waiting' then null when 'delivered' then clock_timestamp() + m.keep_ms * interval '1 ms'
                          else clock_timestamp() + m.dead_keep_ms * interval '1 ms' end,
        answer = case when w.state = 'waiting' then m.answer else w.answer end,
+       took_ms = case when w.state = 'delivered' then w.took_ms end, content_type = case when w.state = 'delivered' then w.content_type end,
        request_until = case when w.request_ms > 0 then clock_timestamp() + least(w.request_ms, m.keep_ms) * interval '1 ms' end,
        target = case when w.state = 'delivered' and w.request_ms = 0 then '' else m.target end,
        headers = case when w.state = 'delivered' and w.request_ms = 0 then '' else m.headers end,
        body = case when w.state = 'delivered' and w.request_ms = 0 then '' else m.body end`
 
-export const SETTLING = new Fields<Settling>([
+const SETTLED_FIELDS: ReadonlyArray<Field<Settling>> = [
   ['id', 'bytea', ({ token }) => token.id],
   ['owner', 'bytea', ({ token }) => token.owner],
   ['attempt', 'int', ({ token }) => token.attempt],
@@ -194,8 +196,26 @@ export const SETTLING = new Fields<Settling>([
   ['error', 'text', ({ fate }) => fate.error],
   ['answer', 'bytea', ({ fate }) => fate.answer],
   ['request_ms', 'bigint', ({ fate }) => fate.requestMs],
-  ['untried', 'bool', ({ fate }) => fate.untried]
+  ['untried', 'bool', ({ fate }) => fate.untried],
+  ['took_ms', 'bigint', ({ fate }) => fate.reply.ms],
+  ['content_type', 'text', ({ fate }) => fate.reply.contentType]
+]
+
+/** Of messages that are delivered. */
+export const SETTLING = new Fields(SETTLED_FIELDS)
+
+/** With what is listed of a delivery that did not end its message so. */
+const LISTING = new Fields<Settling>([
+  ...SETTLED_FIELDS,
+  ['reply_status', 'smallint', ({ fate }) => fate.reply.status],
+  ['body', 'bytea', ({ fate }) => fate.reply.body],
+  ['is_cut', 'bool', ({ fate }) => fate.reply.isCut]
 ])
+
+/** The message's row has all of it, and none is listed. */
+export function isDelivered ({ fate }: Settling): boolean {
+  return fate.state === 'delivered'
+}
 
 /**
  * In any session. The rows are found by their ids alone and tested once they are locked. By the owner, the statement would read everything
@@ -205,28 +225,51 @@ const MESSAGE_SETTLE: Statement = {
   name: 'message_settle',
   writes: true,
   idsAsText: true,
-  text: (schema) => `with ${lockLimit(11)}, want as materialized (
-  select * from unnest(${SETTLING.arrays}) as w (${SETTLING.names})
+  text: (schema) => `with ${locked(schema, SETTLING)}
+${settling(schema)}
+returning m.id, ${BEHIND}`
+}
+
+/** The same where some of them are not delivered. What ended is listed in the same statement. */
+const MESSAGE_SETTLE_LISTING: Statement = {
+  name: 'message_settle_listing',
+  writes: true,
+  idsAsText: true,
+  text: (schema) => `with ${locked(schema, LISTING)}, settled as (
+  ${settling(schema)}
+  returning m.id, ${BEHIND}, w.state, w.attempt, coalesce(m.settled_at, clock_timestamp()) as at,
+            w.took_ms, w.reply_status as status, w.error, w.content_type, w.body, w.is_cut
+), ended as (
+  select * from settled where state <> 'delivered'
+), ${listing(schema, 'ended')}
+select id, behind from settled`
+}
+
+const BEHIND = 'case when not m.blocks then m.group_id end as behind'
+
+function locked (schema: string, fields: Fields<Settling>): string {
+  return `${lockLimit(fields.length + 1)}, want as materialized (
+  select * from unnest(${fields.arrays}) as w (${fields.names})
    cross join lock_limit
 ), held as materialized (
   select m.id, m.owner, m.attempt, m.state from ${schema}.messages m
    where m.id = any ($1::bytea[])
    order by m.id
      for no key update of m
-)
-update ${schema}.messages m
+)`
+}
+
+function settling (schema: string): string {
+  return `update ${schema}.messages m
    set ${MESSAGE_SETTLED}
   from want w, held h
- where m.id = h.id and w.id = h.id and h.owner = w.owner and h.attempt = w.attempt and h.state = 'delivering'
-returning m.id, case when not m.blocks then m.group_id end as behind`
+ where m.id = h.id and w.id = h.id and h.owner = w.owner and h.attempt = w.attempt and h.state = 'delivering'`
 }
 
 /** true: settled, and acknowledged. */
 export async function settleMessages (session: Session, settlings: readonly Settling[], groups: Groups): Promise<boolean[]> {
-  const rows = await session.run<{ id: string, behind: string | null }>(MESSAGE_SETTLE, [
-    ...SETTLING.arraysOf(settlings),
-    session.lockTimeout
-  ])
+  const [statement, fields] = settlings.every(isDelivered) ? [MESSAGE_SETTLE, SETTLING] : [MESSAGE_SETTLE_LISTING, LISTING]
+  const rows = await session.run<{ id: string, behind: string | null }>(statement, [...fields.arraysOf(settlings), session.lockTimeout])
   addGroups(groups, rows)
   const settled = new Set(rows.map(({ id }) => id))
   return settlings.map(({ token }) => settled.has(token.id.toString('hex')))

@@ -16,7 +16,7 @@ import {
   PLAIN_ARRIVAL,
   type Arrival
 } from './inbox-arrivals.ts'
-import { MESSAGE_SETTLED, SETTLING, settleMessages, type Settling } from './inbox-deliver.ts'
+import { isDelivered, MESSAGE_SETTLED, SETTLING, settleMessages, type Settling } from './inbox-deliver.ts'
 
 /** Batches of acceptances in flight at once, where a commit takes long. */
 export const ACCEPT_BATCHES_MAX = 4
@@ -90,8 +90,8 @@ export function acceptLane (connections: Connections, calling: Calling): AcceptL
 // ---------------------------------------------------------------- settles
 
 /**
- * In a session of the lane's own, where the plan takes the settlings in their order (settles.ts). The tests of owner and state are such
- * that no index serves them (inbox-deliver.ts, MAY_SETTLE in settles.ts).
+ * Of messages that are delivered, which list nothing. In a session of the lane's own, where the plan takes the settlings in their order
+ * (settles.ts). The tests of owner and state are such that no index serves them (inbox-deliver.ts, MAY_SETTLE in settles.ts).
  */
 const SETTLE_OWN: OwnStatement<Settling> = {
   fields: SETTLING,
@@ -125,12 +125,12 @@ export function messageSettleLane (connections: Connections, calling: Calling): 
     name: 'settles of messages',
     batchesMax: SETTLE_BATCHES_MAX,
     idOf: ({ token }) => idBytes(token),
-    bytesOf: ({ fate }) => fate.answer?.length ?? 0,
+    bytesOf: ({ fate }) => (fate.answer?.length ?? 0) + fate.reply.body.length,
     succeed,
     fail,
     connections,
     statement: SETTLE_OWN,
-    isUsual: () => true,
+    isUsual: (settlings) => settlings.every(isDelivered),
     written: () => true,
     isWhole: (rows) => rows.every((row) => !row.includes(' ')),
     finish: (_session, settlings, _count, rows) => calling(async (groups) => settledOf(settlings, rows, groups)),

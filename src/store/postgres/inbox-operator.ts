@@ -10,6 +10,7 @@ import { byteas } from './arrays.ts'
 import { lockLimit } from './claims.ts'
 import { BELIEVED, type Session, type Statement, type Values } from './statements.ts'
 import { addGroups, type Groups } from './inbox-accept.ts'
+import { isUnlisted, lastDelivery, listing } from './inbox-deliveries.ts'
 import { sweepTenants } from './inbox-pressure.ts'
 import { isPastMessage, messageColumns, stopsItsGroup, toMessage, type MessageColumns } from './inbox-rows.ts'
 
@@ -41,13 +42,13 @@ const IS_KEPT = `m.state = 'delivered' and m.request_until > least(statement_tim
 /**
  * The messages of a change by hand. They are picked oldest first, and locked in the order of the ids as settles and
  * acceptances do. Once locked, they are tested again as they are then. A message in delivery is not picked, but may be found
- * locked.
+ * locked. Their rows are to tell of another delivery, so what they tell now is listed.
  */
 const chosen = (schema: string, may: string) => `with ${lockLimit(9)}, picked as materialized (
   select m.id from ${schema}.messages m
    where ${may} and ${matching('$13')}
 ), chosen as materialized (
-  select m.id, m.state, m.attempt, m.route, m.request_id, m.error from ${schema}.messages m cross join lock_limit
+  select m.id, m.state, m.attempt, m.route, m.request_id, m.error, m.settled_at, ${lastDelivery('m')} from ${schema}.messages m cross join lock_limit
    where m.id = any (array(select id from picked)) and ${may} and ($4::text is null or m.state = $4) and ($13::int is null or m.attempt = $13)
    order by m.id
      for no key update of m
@@ -56,7 +57,9 @@ const chosen = (schema: string, may: string) => `with ${lockLimit(9)}, picked as
   select $10, c.id, c.state, c.attempt, c.route, c.request_id, $7, $8, $11,
          jsonb_strip_nulls(jsonb_build_object('state', c.state, 'attempt', c.attempt, 'error', c.error)), jsonb_build_object('state', $12::text)
     from chosen c
-)`
+), unlisted_yet as (
+  select c.* from chosen c where ${isUnlisted(schema, 'c', 'c.id')}
+), ${listing(schema, 'unlisted_yet')}`
 
 /** A message of a group waits for its turn, which is called afterwards. */
 const MESSAGE_RETRY: Statement = {
@@ -87,6 +90,7 @@ const MESSAGE_REPLAY: Statement = {
   text: (schema) => `${chosen(schema, IS_KEPT)}
 update ${schema}.messages m
    set tries = 0, state = 'waiting', not_before = null, retried_at = statement_timestamp(), replayed_at = statement_timestamp(), request_until = null, blocks = true,
+       took_ms = null, content_type = null,
        due_at = case when m.group_id is null then statement_timestamp() end, settled_at = null, expires_at = null
   from chosen c where m.id = c.id
 returning ${messageColumns('m')}, m.group_id, m.number::text`

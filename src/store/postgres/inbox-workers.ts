@@ -4,6 +4,7 @@ import { byteas } from './arrays.ts'
 import { lockLimit } from './claims.ts'
 import { BELIEVED, type Session, type Statement } from './statements.ts'
 import { addGroups, type Groups } from './inbox-accept.ts'
+import { listing } from './inbox-deliveries.ts'
 import { IN_LINE, nobodyInLine } from './in-line.ts'
 import { databaseSeconds } from './settles.ts'
 
@@ -74,16 +75,23 @@ const MESSAGE_RECOVER: Statement = {
      and (m.owner = any (array(select owner from dead)) or not exists (select from ${schema}.workers w where w.owner = m.owner))
    limit $1
      for no key update of m skip locked
-)
-update ${schema}.messages m
-   set owner = null, status = null, error = 'WORKER_LOST', answer = case when not m.holds then m.answer end,
-       state = case when m.holds then 'held' else 'waiting' end,
-       blocks = not m.holds or m.stops,
-       due_at = case when not m.holds then clock_timestamp() end,
-       settled_at = case when m.holds then clock_timestamp() end,
-       expires_at = case when m.holds then clock_timestamp() + m.dead_keep_ms * interval '1 ms' end
- where m.id = any (array(select id from lost))
-returning case when not m.blocks then m.group_id end as behind, m.state = 'held' as is_held, m.id, m.route, m.request_id, m.attempt, m.tries`
+), recovered as (
+  update ${schema}.messages m
+     set owner = null, status = null, error = 'WORKER_LOST', answer = case when not m.holds then m.answer end,
+         state = case when m.holds then 'held' else 'waiting' end,
+         blocks = not m.holds or m.stops,
+         due_at = case when not m.holds then clock_timestamp() end,
+         settled_at = case when m.holds then clock_timestamp() end,
+         expires_at = case when m.holds then clock_timestamp() + m.dead_keep_ms * interval '1 ms' end
+   where m.id = any (array(select id from lost))
+  returning case when not m.blocks then m.group_id end as behind, m.state = 'held' as is_held, m.id, m.route, m.request_id, m.attempt, m.tries,
+            m.error, coalesce(m.settled_at, clock_timestamp()) as at
+), ended as (
+  select r.id, r.attempt, r.at, null::bigint as took_ms, null::smallint as status, r.error, null::text as content_type, ''::bytea as body,
+         false as is_cut
+    from recovered r
+), ${listing(schema, 'ended')}
+select behind, is_held, id, route, request_id, attempt, tries from recovered`
 }
 
 /**

@@ -4,7 +4,7 @@
  */
 import type { BoundAnswer, BoundQuestion } from '../../core/inbox/bound.ts'
 import type { HealthChange, RouteHealth } from '../../core/inbox/health.ts'
-import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../../core/inbox/message.ts'
+import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage, PastDelivery } from '../../core/inbox/message.ts'
 import type {
   AcceptResult,
   DroppedRequests,
@@ -32,6 +32,7 @@ import { acceptWhole, lookAtMessages, lookAtMessagesDurably, type Groups } from 
 import { arrivalOf } from './inbox-arrivals.ts'
 import { Called } from './inbox-called.ts'
 import { dueInMs, takeMessages, type Looks } from './inbox-deliver.ts'
+import { pastDeliveries } from './inbox-deliveries.ts'
 import { changeHealth, routeHealth } from './inbox-health.ts'
 import { dropRequests, keptRequests } from './inbox-kept.ts'
 import { ACCEPT_BATCHES_MAX, ACCEPT_BYTES_MAX, acceptLane, messageSettleLane, SETTLE_BATCHES_MAX } from './inbox-lanes.ts'
@@ -142,6 +143,10 @@ export class PostgresInbox implements InboxStore {
   async look (id: Buffer): Promise<MessageDetail | null> {
     const message = await this.#looks.push(id)
     return message !== null && isDoubtful(message) ? this.#proofs.push(id) : message
+  }
+
+  deliveries (id: Buffer): Promise<readonly PastDelivery[]> {
+    return this.#purposes.background.use('message_deliveries', (session) => pastDeliveries(session, id))
   }
 
   /** If the worker's row is locked, this also waits in line for it. The next call finds the row written. */

@@ -11,6 +11,7 @@ import { UNBALANCED } from './statements.ts'
 
 const WRITTEN = ['SELECT', 'INSERT', 'UPDATE', 'DELETE'] as const
 const KEPT = ['SELECT', 'INSERT', 'UPDATE'] as const
+const LISTED = ['SELECT', 'INSERT', 'DELETE'] as const
 const CHANGED = ['SELECT', 'UPDATE'] as const
 const READ = ['SELECT'] as const
 
@@ -19,6 +20,7 @@ export const RIGHTS: Readonly<Record<string, readonly string[]>> = {
   records: WRITTEN,
   marks: WRITTEN,
   messages: WRITTEN,
+  deliveries: LISTED,
   workers: WRITTEN,
   tenant_pauses: WRITTEN,
   delivery_bounds: KEPT,

@@ -1,6 +1,8 @@
 /** The outcome of a delivery, as the columns that a database's driver writes. */
 import { encodeAnswer } from '../../core/protocol/codec.ts'
-import type { Fate, MessageState } from '../../core/inbox/message.ts'
+import { NO_REPLY } from '../../core/inbox/message.ts'
+import type { Fate, MessageState, Reply } from '../../core/inbox/message.ts'
+import { replyOfFate } from '../../core/inbox/row.ts'
 import type { Answer } from '../../core/record/record.ts'
 
 export interface FateColumns {
@@ -14,6 +16,7 @@ export interface FateColumns {
   readonly requestMs: number
   /** It was no delivery, so it does not count as a try. */
   readonly untried: boolean
+  readonly reply: Reply
 }
 
 export function columnsOfFate (fate: Fate): FateColumns {
@@ -26,7 +29,9 @@ export function columnsOfFate (fate: Fate): FateColumns {
         error: null,
         answer: bytesOf(fate.answer),
         requestMs: Math.round(fate.requestMs ?? 0),
-        untried: false
+        untried: false,
+        // Its answer says the rest.
+        reply: { ...replyOfFate(fate), body: NO_REPLY.body, isCut: false }
       }
     case 'again':
       return {
@@ -36,7 +41,8 @@ export function columnsOfFate (fate: Fate): FateColumns {
         error: fate.error,
         answer: null,
         requestMs: 0,
-        untried: fate.counts === false
+        untried: fate.counts === false,
+        reply: replyOfFate(fate)
       }
     case 'dead':
       return {
@@ -46,9 +52,20 @@ export function columnsOfFate (fate: Fate): FateColumns {
         error: fate.error,
         answer: bytesOf(fate.answer),
         requestMs: 0,
-        untried: fate.counts === false
+        untried: fate.counts === false,
+        reply: replyOfFate(fate)
       }
-    case 'held': return { state: 'held', inMs: 0, status: null, error: fate.error, answer: null, requestMs: 0, untried: false }
+    case 'held':
+      return {
+        state: 'held',
+        inMs: 0,
+        status: null,
+        error: fate.error,
+        answer: null,
+        requestMs: 0,
+        untried: false,
+        reply: replyOfFate(fate)
+      }
   }
 }
 

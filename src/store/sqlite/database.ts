@@ -225,6 +225,7 @@ export class Database {
       case 'messageAccept': return this.#inbox.accept(call.message, nowMs)
       case 'messageAcceptAll': return this.#inbox.acceptAll(call.messages, nowMs)
       case 'messageLook': return this.#inbox.look(call.id, nowMs)
+      case 'messageDeliveries': return this.#inbox.deliveries(call.id)
       case 'messageSettle': return this.#inbox.settle(call.token, call.fate, nowMs)
       case 'messageTake': return this.#inbox.take(call.order, nowMs)
       case 'messagePostpone': return this.#inbox.postpone(call.tenant, call.forMs, call.limit, nowMs)

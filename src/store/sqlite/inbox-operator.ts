@@ -5,6 +5,7 @@ import type { MessageAudit, MessageFilter } from '../../ports/inbox.ts'
 import type { PausedRoute } from '../../ports/operator.ts'
 import type { Columns } from './columns.ts'
 import { wantedOf } from './filter.ts'
+import { listLast } from './inbox-deliveries.ts'
 import { detailOf } from './inbox-rows.ts'
 import { STOPS_ITS_GROUP, failsNoMore, find, note, pause, paused, resume } from './inbox-statements.ts'
 import type { SQLInputValue, SQLOutputValue, StatementSync } from 'node:sqlite'
@@ -45,7 +46,8 @@ export class InboxOperator {
   replay (filter: MessageFilter, audit: MessageAudit, nowMs: number): MessageDetail[] {
     return this.#change('replay', filter, audit, nowMs, ({ id, group_id: group }) => {
       this.#prepare(`
-update messages set state = 'waiting', tries = 0, not_before = null, retried_at = ?, replayed_at = ?, request_until = null, blocks = 1, due_at = ?, settled_at = null, expires_at = null
+update messages set state = 'waiting', tries = 0, not_before = null, retried_at = ?, replayed_at = ?, request_until = null, blocks = 1, due_at = ?, settled_at = null, expires_at = null,
+       took_ms = null, content_type = null
  where id = ?`).run(nowMs, nowMs, group === null ? nowMs : null, id as Uint8Array)
     })
   }
@@ -109,6 +111,7 @@ update messages set state = 'waiting', tries = 0, not_before = null, retried_at 
         }),
         JSON.stringify({ state: action === 'discard' ? 'discarded' : 'waiting' })
       )
+      listLast(this.#prepare, columns)
       change(columns)
     }
     for (const { group_id: group } of chosen) this.#call(group, nowMs)

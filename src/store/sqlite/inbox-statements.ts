@@ -1,4 +1,5 @@
 /** The statements of the inbox in SQLite. InboxTable prepares each of them once. */
+import { DELIVERIES_MAX } from '../../core/inbox/message.ts'
 import { POSTPONE_SLACK_MS } from '../../core/inbox/transitions.ts'
 
 export const find = 'select * from messages where id = ?'
@@ -47,8 +48,23 @@ export const takeableOfGroups = takeable(`m.group_id is not null and ${HAS_ITS_T
 export const take = 'update messages set state = \'delivering\', owner = ?, attempt = attempt + 1, tries = tries + 1, due_at = null where number = ? returning *'
 
 export const end = `
-update messages set state = ?, owner = null, tries = ?, status = ?, error = ?, blocks = ?, due_at = ?, settled_at = ?, expires_at = ?, answer = ?, request_until = ?, target = ?, headers = ?, body = ?
+update messages set state = ?, owner = null, tries = ?, status = ?, error = ?, blocks = ?, due_at = ?, settled_at = ?, expires_at = ?, answer = ?, request_until = ?, target = ?, headers = ?, body = ?, took_ms = ?, content_type = ?
  where id = ?`
+
+/** It stands there already if an operator's change has listed it. */
+export const list = `
+insert into deliveries (message_id, attempt, at, took_ms, status, error, content_type, body, is_cut) values (?, ?, ?, ?, ?, ?, ?, ?, ?)
+on conflict do nothing`
+
+/** All but the first delivery of a message and the last ones. */
+export const unlist = `
+delete from deliveries
+ where message_id = ?1 and attempt <= (select e.attempt from deliveries e where e.message_id = ?1 order by e.attempt desc limit 1 offset ${DELIVERIES_MAX - 1})
+   and attempt > (select min(f.attempt) from deliveries f where f.message_id = ?1)`
+
+export const listedSince = 'select 1 from deliveries where message_id = ? and at >= ?'
+
+export const listed = 'select * from deliveries where message_id = ? order by attempt'
 
 export const lost = `
 select * from messages m

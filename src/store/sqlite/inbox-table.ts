@@ -7,8 +7,8 @@ import { changeHealth, routeHealth } from './inbox-health.ts'
 import { decodeHeaders } from '../../core/protocol/codec.ts'
 import { answerBound } from '../../core/inbox/bound.ts'
 import type { BoundAnswer, BoundQuestion, BoundState } from '../../core/inbox/bound.ts'
-import { WORKER_LOST } from '../../core/inbox/message.ts'
-import type { Delivery, DeliveryToken, Depth, MessageDetail } from '../../core/inbox/message.ts'
+import { NO_REPLY, WORKER_LOST } from '../../core/inbox/message.ts'
+import type { Delivery, DeliveryToken, Depth, MessageDetail, PastDelivery, Reply } from '../../core/inbox/message.ts'
 import type {
   AcceptResult,
   DroppedRequests,
@@ -24,6 +24,7 @@ import { fitting } from '../shared/message-room.ts'
 import { alternately, Shares } from '../shared/shares.ts'
 import type { Kind } from '../shared/shares.ts'
 import { bytesOf, preparedOnce, type Columns } from './columns.ts'
+import { listDelivery, pastDeliveries } from './inbox-deliveries.ts'
 import { dropRequests, keptRequests } from './inbox-kept.ts'
 import { InboxOperator, type Prepare } from './inbox-operator.ts'
 import { ageFrom, detailOf, heldOf, isOtherRequest, isPast } from './inbox-rows.ts'
@@ -113,6 +114,10 @@ export class InboxTable {
     return found === null ? null : detailOf(found)
   }
 
+  deliveries (id: Buffer): readonly PastDelivery[] {
+    return pastDeliveries(this.#prepare, id)
+  }
+
   alive (owner: Buffer, leaseMs: number, nowMs: number): null {
     this.#prepare(alive).run(owner, nowMs + Math.round(leaseMs))
     return null
@@ -157,7 +162,7 @@ export class InboxTable {
 
   settle (
     { id, owner, attempt }: DeliveryToken,
-    { state, inMs, status, error, answer, requestMs, untried }: FateColumns,
+    { state, inMs, status, error, answer, requestMs, untried, reply }: FateColumns,
     nowMs: number
   ): boolean {
     const found = this.#prepare(find).get(id)
@@ -168,8 +173,9 @@ export class InboxTable {
     if (state === 'waiting') {
       this.#write(found, { state, status, error, dueAtMs: nowMs + inMs, answer: found.answer as Uint8Array | null }, nowMs)
     } else {
-      this.#write(found, { state, status, error, dueAtMs: null, answer, requestMs }, nowMs)
+      this.#write(found, { state, status, error, dueAtMs: null, answer, requestMs, reply }, nowMs)
     }
+    if (state !== 'delivered') listDelivery(this.#prepare, id, { ...reply, attempt, atMs: nowMs, error })
     return true
   }
 
@@ -180,6 +186,8 @@ export class InboxTable {
       // A held message has ended: the answer of an earlier life is no longer its last one.
       const answer = state === 'held' ? null : columns.answer as Uint8Array | null
       this.#write(columns, { state, status: null, error: WORKER_LOST, dueAtMs: state === 'waiting' ? nowMs : null, answer }, nowMs)
+      const delivery = { ...NO_REPLY, attempt: columns.attempt as number, atMs: nowMs, error: WORKER_LOST }
+      listDelivery(this.#prepare, columns.id as Uint8Array, delivery)
     }
     return { count: found.length, held: found.filter(({ holds }) => holds === 1).map(heldOf) }
   }
@@ -293,10 +301,11 @@ export class InboxTable {
       dueAtMs: number | null
       answer: Uint8Array | null
       requestMs?: number
+      reply?: Reply
     },
     nowMs: number
   ): void {
-    const { state, status, error, dueAtMs, answer, requestMs = 0 } = to
+    const { state, status, error, dueAtMs, answer, requestMs = 0, reply } = to
     const blocks = state === 'waiting' || (columns.stops === 1 && state !== 'delivered')
     const keepMs = (state === 'delivered' ? columns.keep_ms : columns.dead_keep_ms) as number
     const isGone = state === 'delivered' && requestMs === 0
@@ -316,6 +325,8 @@ export class InboxTable {
       left('target'),
       left('headers'),
       left('body'),
+      state === 'delivered' ? reply?.ms ?? null : null,
+      state === 'delivered' ? reply?.contentType ?? null : null,
       columns.id as Uint8Array
     )
     if (!blocks) this.#call(columns.group_id, nowMs)

@@ -2,7 +2,7 @@
 import { encodeHeaders } from '../../core/protocol/codec.ts'
 import type { BoundAnswer, BoundQuestion } from '../../core/inbox/bound.ts'
 import type { HealthChange, RouteHealth } from '../../core/inbox/health.ts'
-import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../../core/inbox/message.ts'
+import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage, PastDelivery } from '../../core/inbox/message.ts'
 import type {
   AcceptResult,
   DroppedRequests,
@@ -42,6 +42,8 @@ export class SqliteInbox implements InboxStore {
   }
 
   look (id: Buffer): Promise<MessageDetail | null> { return this.#batchers.look({ op: 'messageLook', id }) }
+
+  deliveries (id: Buffer): Promise<readonly PastDelivery[]> { return this.#batchers.single({ op: 'messageDeliveries', id }) }
 
   alive (owner: Buffer, leaseMs: number): Promise<void> { return this.#silent({ op: 'workerAlive', owner, leaseMs }) }
 

@@ -104,6 +104,7 @@ export type InboxCall =
   | { readonly op: 'messageAccept', readonly message: Arrival }
   | { readonly op: 'messageAcceptAll', readonly messages: readonly Arrival[] }
   | { readonly op: 'messageLook', readonly id: Buffer }
+  | { readonly op: 'messageDeliveries', readonly id: Buffer }
   | { readonly op: 'messageSettle', readonly token: DeliveryToken, readonly fate: FateColumns }
   | { readonly op: 'messageTake', readonly order: TakeMessages }
   | { readonly op: 'messagePostpone', readonly tenant: Buffer, readonly forMs: number, readonly limit: number }

@@ -3,6 +3,8 @@ import assert from 'node:assert/strict'
 import { request as send } from 'node:http'
 import { test } from 'node:test'
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
+import type { Fate } from '../../../src/core/inbox/message.ts'
+import type { Role } from '../../../src/core/operator/roles.ts'
 import { OPERATIONS, type Operation } from '../../../src/operator/operations.ts'
 import { OperatorProblem } from '../../../src/operator/shared/problem.ts'
 import { StoreUnavailable } from '../../../src/ports/errors.ts'
@@ -141,6 +143,42 @@ test('a viewer sees no header field of a consumer\'s answer, in no operation', a
   const showing = (Object.entries(OPERATIONS) as unknown as Array<[string, Operation]>)
     .filter(([, { role, answer: shape }]) => role === 'viewer' && JSON.stringify(shape).includes('lastStatus')).map(([name]) => name)
   assert.deepEqual(showing, ['explain', 'searchMessages', 'showMessage'])
+})
+
+test('what each delivery came to is shown, and the beginning of its answer to readers alone', async (t) => {
+  const world = await World.open(t)
+  const { inbox } = world.store
+  const message = messageOf({ route: 'hooks' })
+  await inbox.accept(message)
+  const owner = await workerOf(inbox)
+  const settle = async (fate: Fate): Promise<void> => {
+    for (const { token } of await takeFrom(inbox, owner, 1, 'hooks')) assert.ok(await inbox.settle(token, fate))
+  }
+  const text = { ms: 12, status: 503, contentType: 'text/html', body: Buffer.from('<h1>ausgelastet: ü').subarray(0, -1), isCut: true }
+  const bytes = { ms: 4, status: 500, contentType: null, body: Buffer.from([0xff, 0x00]), isCut: false }
+  await settle({ kind: 'again', inMs: 0, status: 503, error: 'HTTP_503', reply: text })
+  await settle({ kind: 'again', inMs: 0, status: 500, error: 'HTTP_500', reply: bytes })
+  await settle({ kind: 'again', inMs: 0, status: null, error: 'DRAIN', counts: false })
+  const path = `/messages/${message.id.toString('base64url')}`
+  const seenBy = async (role: Role) => {
+    const { deliveries } = (await world.get(path, { role })).body as { deliveries: Array<Record<string, unknown>> }
+    return deliveries.map(({ at, ...delivery }) => {
+      assert.ok(Date.parse(String(at)) > 0)
+      return delivery
+    })
+  }
+  const none = { contentType: null, body: null, encoding: 'utf-8', truncated: false }
+  const bare = [
+    { attempt: 1, ms: 12, status: 503, error: 'HTTP_503', ...none },
+    { attempt: 2, ms: 4, status: 500, error: 'HTTP_500', ...none },
+    { attempt: 3, ms: null, status: null, error: 'DRAIN', ...none }
+  ]
+  assert.deepEqual(await seenBy('viewer'), bare)
+  assert.deepEqual(await seenBy('reader'), [
+    { ...bare[0], contentType: 'text/html', body: '<h1>ausgelastet: ', truncated: true },
+    { ...bare[1], body: '/wA=', encoding: 'base64' },
+    bare[2]
+  ])
 })
 
 test('a session reads its CSRF token, and a change without one says where it is; a bearer token needs none', async (t) => {

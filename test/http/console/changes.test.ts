@@ -511,3 +511,21 @@ test('fields that a page does not have are of no use: the owner and the operatio
   )
   assert.equal(await stateOf(world, id), 'completed')
 })
+
+test('a message shows each of its deliveries, and the beginning of its answer to readers, as text', async (t) => {
+  const world = await startConsole(t)
+  const { inbox } = world.store
+  const body = Buffer.from('<script>alert(1)</script>\u202e')
+  const reply = { ms: 1_234, status: 503, contentType: 'text/html', body, isCut: true }
+  const id = await messageIn(world, 'dead', { fate: { kind: 'dead', status: 503, error: 'TOO_OLD HTTP_503', answer: null, reply } })
+  const [viewer, reader] = [await world.as('viewer'), await world.as('reader')]
+  const page = (await reader.get(`/inbox/messages/${id}`)).body
+  assert.match(page, /<h2>Deliveries<\/h2>[\s\S]*1 s[\s\S]*503 [\s\S]*TOO_OLD HTTP_503[\s\S]*text\/html[\s\S]*, only its beginning/)
+  assert.match(page, /<pre class="body"[^>]*>&lt;script>alert\(1\)&lt;\/script>\[U\+202E\]<\/pre>/)
+  const seen = (await viewer.get(`/inbox/messages/${id}`)).body
+  assert.match(seen, /<h2>Deliveries<\/h2>[\s\S]*needs the role reader[\s\S]*TOO_OLD HTTP_503/)
+  assert.doesNotMatch(seen, /alert|text\/html/)
+  const waiting = await messageIn(world, 'waiting')
+  assert.doesNotMatch((await reader.get(`/inbox/messages/${waiting}`)).body, /<h2>Deliveries/)
+  assert.equal((await inbox.deliveries(Buffer.from(id, 'base64url'))).length, 1)
+})

@@ -102,6 +102,7 @@ export class Worlds {
         'records',
         'audit',
         'messages',
+        'deliveries',
         'workers',
         'message_audit',
         'marks',

@@ -1,18 +1,19 @@
 /** One message of the inbox, with what may be done. */
-import type { MessageJson } from '../../../operator/inbox/schemas.ts'
+import type { MessageDetailJson, MessageJson, PastDeliveryJson } from '../../../operator/inbox/schemas.ts'
 import { guardedRoute } from '../../../operator/shared/operators.ts'
 import { OperatorProblem } from '../../../operator/shared/problem.ts'
 import { changesOf, lastChange } from '../audit/rows.ts'
-import { a, button, div, h2, p, section } from '../shell/elements.ts'
+import { a, button, div, h2, p, pre, section } from '../shell/elements.ts'
 import type { Child } from '../shell/elements.ts'
 import { facts } from '../shell/facts.ts'
 import { hidden, postForm, problemBox, reasonField, valuesOf } from '../shell/forms.ts'
 import { headerTable } from '../shell/headers.ts'
 import { to } from '../shell/links.ts'
+import { tableOf } from '../shell/lists.ts'
 import { redirect, screen } from '../shell/page.ts'
 import type { Page, Screen, Visit } from '../shell/page.ts'
 import { notMade, problemScreen } from '../shell/problems.ts'
-import { bytes, moment, momentOr, said, shortId, visible } from '../shell/text.ts'
+import { bytes, duration, moment, momentOr, said, shortId, visible } from '../shell/text.ts'
 import { aroundOf, pauseNotice, stopsItsGroup, stopWords } from './around.ts'
 import type { Around } from './around.ts'
 import { groupsPath, messageLink } from './groups.ts'
@@ -41,6 +42,7 @@ export const messagePage: Page = {
         : section({ class: 'card' }, h2({}, 'What the consumer last answered'),
           p({}, `Status ${message.answer.status}, ${message.answer.bodyBytes === 0 ? 'no body' : `a body of ${bytes(message.answer.bodyBytes)}`}.`),
           message.answer.headers === null ? p({}, 'To see its header fields needs the role reader.') : headerTable(message.answer.headers)),
+      deliveriesOf(visit, message),
       await changesOf(visit, message.id, 'Changes by hand')
     ])
   }
@@ -78,6 +80,31 @@ function messageFacts (message: MessageJson, around: Around): Child {
     ['Id', said(message.id)],
     ['Key hash', said(message.keyHash)]
   ])
+}
+
+function deliveriesOf (visit: Visit, { deliveries }: MessageDetailJson): Child {
+  if (deliveries.length === 0) return null
+  const mayRead = visit.may('reader')
+  return section({ class: 'card' }, h2({}, 'Deliveries'),
+    mayRead ? null : p({}, 'To see what the consumer answered needs the role reader.'),
+    tableOf('Deliveries', [
+      { head: 'Number', cell: ({ attempt }) => attempt },
+      { head: 'Ended', cell: ({ at }) => moment(at) },
+      { head: 'Took', cell: ({ ms }) => ms === null ? '–' : duration(ms), number: true },
+      { head: 'Result', cell: ({ status, error }) => [status ?? '', ' ', error === null ? 'Delivered' : said(error)] },
+      ...mayRead ? [{ head: 'Answer', cell: answerOf }] : []
+    ], deliveries))
+}
+
+function answerOf ({ attempt, status, contentType, body, encoding, truncated }: PastDeliveryJson): Child {
+  if (status === null) return 'None'
+  const type = contentType === null ? null : said(contentType)
+  if (body === null || body === '') return [type, type === null ? 'No body' : ', no body']
+  const what = [encoding === 'base64' ? 'base64' : null, truncated ? 'only its beginning' : null].filter((each) => each !== null)
+  return [
+    p({}, type, type === null || what.length === 0 ? null : ', ', what.join(', ')),
+    pre({ class: 'body', tabindex: 0, 'aria-label': `Answer to delivery ${attempt}`, role: 'region' }, visible(body, { lines: true }))
+  ]
 }
 
 function requestKept ({ state, requestKeptUntil }: MessageJson): Child {
