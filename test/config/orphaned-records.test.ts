@@ -90,6 +90,13 @@ test('a route without the inbox that it had leaves messages behind; one that com
     assert.equal(said(world, inbox), '')
   }
   assert.equal(said(world, fileWith({ policy: '{ async: allowed }' }), fileWith({ policy: '{ mode: inbox }' })), '')
+  const withTargets = (...names: readonly string[]) =>
+    fileWith({ policy: `{ mode: inbox, inbox: { targets: { ${names.map((name) => `${name}: { upstream: payments }`).join(', ')} } } }` })
+  assert.equal(
+    said(world, withTargets('billing', 'audit'), withTargets('audit', 'search')),
+    'Messages of charges::billing: the route no longer has this target. Waiting messages are not delivered.'
+  )
+  assert.equal(said(world, withTargets('audit'), withTargets('audit', 'billing')), '')
 })
 
 test('another database orphans everything, another password of it nothing', (t) => {

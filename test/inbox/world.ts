@@ -213,6 +213,7 @@ export function startWorker (
       settleRetried: () => {},
       kept: () => {},
       keptDropped: () => {},
+      endpoints: () => {},
       unresolved: () => {},
       arbiterAhead: () => {},
       arbiterStepped: () => {}
