@@ -26,13 +26,13 @@ export const RIGHTS: Readonly<Record<string, readonly string[]>> = {
   delivery_bounds: KEPT,
   gateways: WRITTEN,
   gateway_routes: WRITTEN,
+  paused_routes: WRITTEN,
   record_counts: WRITTEN,
   installation: CHANGED,
   clock: CHANGED,
   schemes: CHANGED,
   migrations: READ,
   failing_routes: ['SELECT', 'INSERT', 'DELETE'],
-  paused_routes: WRITTEN,
   audit: READ,
   message_numbers: ['USAGE']
 }
