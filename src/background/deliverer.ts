@@ -130,6 +130,8 @@ export class Deliverer {
   }
 
   async #lookAfter (): Promise<boolean> {
+    // What no take had a place for is tried next time.
+    this.#trials.clear()
     if (this.#works) await this.#health.look()
     return false
   }

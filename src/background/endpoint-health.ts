@@ -2,8 +2,8 @@
  * Looks after the health of consumers (core/inbox/health.ts): counts what this process delivers, and tells the store. A store that does not
  * answer loses what was counted, and the next deliveries say the same.
  */
-import { healthChange } from '../core/inbox/health.ts'
-import type { Evidence, HealthChange } from '../core/inbox/health.ts'
+import { ABANDONED_MS, healthChange } from '../core/inbox/health.ts'
+import type { Evidence, HealthChange, RouteHealth } from '../core/inbox/health.ts'
 import type { Deps } from '../gateway/shared/deps.ts'
 
 /** A reload replaces the dependencies. */
@@ -31,13 +31,14 @@ export class EndpointHealth {
     const evidence = this.#evidence
     this.#evidence = new Map()
     const kept = await inbox.health()
-    const well = [...inboxes.keys()].filter((name) => !kept.some(({ route }) => route === name))
-    meter.endpoints([...kept, ...well.map((route) => ({ route, failingMs: null, pause: null }))])
+    const healthOf = (name: string): RouteHealth => kept.find(({ route }) => route === name) ?? { route: name, failing: null, pause: null }
+    meter.endpoints(Array.from(inboxes.keys(), healthOf))
     for (const [name, { idempotency: { inbox: policy } }] of inboxes) {
-      const health = kept.find(({ route }) => route === name) ?? null
-      const change = healthChange(name, health, evidence.get(name) ?? NO_EVIDENCE, policy)
+      const change = healthChange(name, healthOf(name), evidence.get(name) ?? NO_EVIDENCE, policy)
       if (change !== null && await inbox.changeHealth(change)) this.#changed(change)
     }
+    const abandoned = kept.filter(({ route, failing }) => !inboxes.has(route) && failing !== null && failing.lastMs > ABANDONED_MS)
+    for (const { route } of abandoned) await inbox.changeHealth({ kind: 'well', route })
   }
 
   #changed (change: HealthChange): void {
@@ -45,7 +46,11 @@ export class EndpointHealth {
     const { route } = change
     switch (change.kind) {
       case 'failing': return
-      case 'well': return log.info({ event: 'endpoint-resumed', route }, 'the consumer takes messages again: its inbox is delivered')
+      case 'well':
+        return log.info(
+          { event: 'endpoint-resumed', route },
+          'the pause of an inbox is over: the consumer takes messages again, or nobody wants the pause any more'
+        )
       case 'pause':
         return log.error(
           { event: 'endpoint-paused', route, forMs: change.afterMs, inMs: change.trialMs },

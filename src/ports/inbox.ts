@@ -119,7 +119,7 @@ export interface InboxStore {
   /**
    * Accepts all messages or none, in one transaction. None is accepted if one of them exists with another fingerprint, or is
    * recorded, contended or moved. The results are in the order of the messages. A message that is left out because of the one
-   * alongside which it came gets that one's result. The ids must all differ, and no message may be under a claim.
+   * alongside which it came gets that one's result. The ids must all differ. Under a claim, all are under the same one.
    */
   acceptAll: (messages: readonly NewMessage[]) => Promise<AcceptResult[]>
   look: (id: Buffer) => Promise<MessageDetail | null>

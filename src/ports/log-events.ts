@@ -158,7 +158,7 @@ export const LOG_EVENTS = {
     do: 'Mend the consumer. The next trial resumes the inbox, or `onceway inbox resume` does: [a consumer that fails for long](../guides/accept-now-deliver-later.md#a-consumer-that-fails-for-long).'
   },
   'endpoint-resumed': {
-    means: 'A consumer took a message again, and the pause that the gateway made is over.',
+    means: 'A consumer took a message again, and the pause that the gateway made is over. Or `inbox.pauseAfter` is no longer configured.',
     do: 'Nothing.'
   },
   'id-scheme-in-use': {

@@ -86,8 +86,8 @@ export function endpointMeter (registry: Registry): PerRoute<Pick<Meter, 'endpoi
     },
     endpoints: (health) => {
       for (const each of [failing, paused]) each.reset()
-      for (const { route, failingMs, pause } of health) {
-        failing.set({ route }, (failingMs ?? 0) / MS_PER_SECOND)
+      for (const { route, failing: fails, pause } of health) {
+        failing.set({ route }, (fails?.forMs ?? 0) / MS_PER_SECOND)
         paused.set({ route }, pause === null ? 0 : 1)
       }
     }

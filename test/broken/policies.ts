@@ -170,10 +170,10 @@ export const POLICY_BREAKS: readonly Break[] = [
     patches: [
       {
         file: ARRIVALS,
-        find: 'then exists (select from claims c where c.id = o.id and c.owner = o.claim_owner and c.attempt = o.claim)',
+        find: 'then exists (select from claims c where c.id = o.claim_id and c.owner = o.claim_owner and c.attempt = o.claim)',
         replace: 'then true'
       },
-      { file: 'store/memory/inbox.ts', find: ': !this.#records.isClaimed({ id, ...underClaim })', replace: ': false' }
+      { file: 'store/memory/inbox.ts', find: ': !this.#records.isClaimed({ id: claimedId(message), ...underClaim })', replace: ': false' }
     ]
   },
   {
@@ -184,8 +184,8 @@ export const POLICY_BREAKS: readonly Break[] = [
       { file: ARRIVALS, find: ' where (select bool_and(o.enters) from arrived o)\n', replace: ' where a.enters\n' },
       {
         file: ACCEPT,
-        find: 'if (await insertAll(session, missing, groups) === missing.length) return results',
-        replace: 'if (await insertAll(session, missing, groups) <= missing.length) return results'
+        find: 'if (await insertAll(session, numbered(missing, number), groups) === missing.length) return results',
+        replace: 'if (await insertAll(session, numbered(missing, number), groups) <= missing.length) return results'
       }
     ]
   },

@@ -204,6 +204,11 @@ const REFUSED: ReadonlyArray<readonly [why: string, policy: string, said: RegExp
     /^inbox\.targets: can be there with mode inbox only$/
   ],
   [
+    'more than one statement may write',
+    '{ mode: inbox, keep: { requestBytesMax: 200MiB }, inbox: { targets: { a: { upstream: payments }, b: { upstream: payments } } } }',
+    /^inbox\.targets: are 2, and keep\.requestBytesMax is 200MiB: together at most 256MiB/
+  ],
+  [
     'a target that is nowhere',
     '{ mode: inbox, inbox: { targets: { a: { upstream: paymnets } } } }',
     /^inbox\.targets\.a\.upstream: "paymnets" names no upstream; did you mean payments\?$/

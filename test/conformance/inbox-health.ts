@@ -27,14 +27,27 @@ export function inboxHealth (open: OpenInbox): void {
     const route = routeOf()
     assert.equal(await healthOf(store, route), null)
     assert.equal(await store.changeHealth(pauseOf(route)), false, 'one that does not fail is not paused')
-    assert.equal(await store.changeHealth({ kind: 'failing', route }), true)
-    assert.equal(await store.changeHealth({ kind: 'failing', route }), false, 'it fails since the first time')
+    await store.changeHealth({ kind: 'failing', route, gapMs: 600_000 })
     assert.equal(await store.changeHealth(pauseOf(route, 600_000)), false, 'not for so long yet')
-    await untilAfter(world, SHORT_MS, async () => ((await healthOf(store, route))?.failingMs ?? 0) >= SHORT_MS, 'it fails for a while')
+    await untilAfter(world, SHORT_MS, async () => ((await healthOf(store, route))?.failing?.forMs ?? 0) >= SHORT_MS, 'it fails for a while')
+    await store.changeHealth({ kind: 'failing', route, gapMs: 600_000 })
+    const { forMs = 0, lastMs = 0 } = (await healthOf(store, route))?.failing ?? {}
+    assert.ok(forMs >= SHORT_MS && lastMs < forMs, 'since the first time')
     const paused = await Promise.all([1, 2, 3].map(async () => store.changeHealth(pauseOf(route, SHORT_MS))))
     assert.deepEqual(paused.sort(), [false, false, true])
     const health = await healthOf(store, route)
     assert.ok((health?.pause?.trialInMs ?? 0) > 0)
+  })
+
+  test('a failure long after the last one is a new one', async (t) => {
+    const world = await open(t)
+    const { store } = world
+    const route = routeOf()
+    await store.changeHealth({ kind: 'failing', route, gapMs: 600_000 })
+    await untilAfter(world, SHORT_MS, async () => ((await healthOf(store, route))?.failing?.lastMs ?? 0) > SHORT_MS / 2, 'a while')
+    await store.changeHealth({ kind: 'failing', route, gapMs: SHORT_MS / 2 })
+    assert.ok(((await healthOf(store, route))?.failing?.forMs ?? SHORT_MS) < SHORT_MS)
+    await store.changeHealth({ kind: 'well', route })
   })
 
   test('while it is paused nothing is taken but in a trial, which one process begins when its time has come', async (t) => {
@@ -44,7 +57,7 @@ export function inboxHealth (open: OpenInbox): void {
     const messages = [messageOf({ route }), messageOf({ route, group: 'g' })]
     await store.acceptAll(messages)
     const owner = await workerOf(store)
-    await store.changeHealth({ kind: 'failing', route })
+    await store.changeHealth({ kind: 'failing', route, gapMs: 600_000 })
     await store.changeHealth(pauseOf(route))
     assert.deepEqual(await takeFrom(store, owner, 10, route), [])
     const trial: HealthChange = { kind: 'trial', route, trialMs: TRIAL_MS }

@@ -29,6 +29,23 @@ const ENDS_OF_A_CLAIM: Readonly<Record<string, (world: InboxWorld, claim: Claim)
 }
 
 export function inboxRecords (open: OpenInbox): void {
+  test('messages of several targets under one claim are accepted together while it stands, and none of them after it', async (t) => {
+    const world = await open(t)
+    for (const isOver of [false, true]) {
+      const first = messageOf()
+      const claim = await leaveRecord(world, first, null)
+      if (isOver) await world.records.settle(settlementOf(tokenOf(claim), 'released'))
+      const beside = messageOf({ route: 'other', alongside: first.id, fingerprint: first.fingerprint })
+      const messages = [first, beside].map((message) => under(message, claim))
+      const kind = isOver ? 'recorded' : 'accepted'
+      assert.deepEqual((await world.store.acceptAll(messages)).map((result) => result.kind), [kind, kind])
+      const states = await Promise.all(messages.map(async ({ id }) => (await world.store.look(id))?.state))
+      assert.deepEqual(states, isOver ? [undefined, undefined] : ['waiting', 'waiting'])
+      if (isOver) continue
+      assert.deepEqual((await world.store.acceptAll(messages)).map((result) => result.kind), ['seen', 'seen'])
+    }
+  })
+
   for (const outcome of [null, 'completed', 'consumed', 'indeterminate', 'released'] as const) {
     test(`a message whose key has a record (${outcome ?? 'claimed'}) is not taken in`, async (t) => {
       const world = await open(t)

@@ -9,6 +9,7 @@ import { eventually } from '../harness/eventually.ts'
 import { startGateway, upstreamPolicy } from '../harness/gateway.ts'
 import type { TestGateway } from '../harness/gateway.ts'
 import { MemoryInbox } from '../../src/store/memory/inbox.ts'
+import { MemoryStore } from '../../src/store/memory/records.ts'
 import { startWitness } from '../harness/witness.ts'
 import type { Behaviour, Witness } from '../harness/witness.ts'
 import { INBOX, inboxRoute } from './world.ts'
@@ -138,6 +139,9 @@ test('what no target takes is accepted and forgotten; what nobody can decide is 
   ]
   const gateway = await startGateway(t, { routes: [inboxRoute({ targets, batch: 'split' }, {}, witness.url)], background: false })
   const untaken = await send(gateway, 'k1', { type: 'created' })
+  const taken = await (await send(gateway, 'k0', { type: 'refunded' })).json() as Accepted
+  assert.equal((await send(gateway, 'k0', { type: 'created' })).status, 422, 'whatever the other request is for')
+  await gateway.world.inbox.discard({ id: Buffer.from(taken.id, 'base64url'), limit: 1 }, { who: 'ops', why: 'a test' })
   assert.deepEqual([untaken.status, untaken.headers.get('Location'), await untaken.json()], [202, null, { targets: [] }])
   for (const [key, body, said] of [
     ['k2', 'no json', /^A value by which targets take messages of this route cannot be looked for: the body is no JSON in UTF-8\. Nothing/],
@@ -148,7 +152,7 @@ test('what no target takes is accepted and forgotten; what nobody can decide is 
     assert.equal(refused.status, 400)
     assert.match((await refused.json() as { detail: string }).detail, said)
   }
-  assert.deepEqual(await gateway.world.inbox.depths(), [])
+  assert.deepEqual((await gateway.world.inbox.depths()).filter(({ waiting }) => waiting > 0), [])
 })
 
 test('a batch: each event goes to its own targets; the answer says which have none', async (t) => {
@@ -211,4 +215,49 @@ test('each target has an order of its own, and one that is slow holds up no othe
     const ofX = events.filter(({ account }) => account === 'x')
     assert.deepEqual(ofX.map(({ index }) => index), [0, 1, 3])
   }
+})
+
+test('a request that is accepted under a claim is so for all targets, or for none', async (t) => {
+  const [one, other] = [await consumer(t), await consumer(t)]
+  const records = new MemoryStore({ nowMs: Date.now })
+  const inbox = new MemoryInbox({ nowMs: Date.now, records })
+  const world = { records, inbox }
+  const usual = inboxRoute({}, {}, one.url)
+  const executing = { ...usual, idempotency: { ...usual.idempotency, inbox: null, inboxFor: 'asked' as const } }
+  one.answer = (_seen, response) => { response.writeHead(503, { 'Retry-After': '1' }).end() }
+  const before = await startGateway(t, { routes: [executing], world })
+  assert.equal((await send(before, 'k1', { type: 'paid' })).status, 503, 'its key is free again, and has a record')
+  await before.close()
+  one.answer = (_seen, response) => { response.end() }
+  const route = inboxRoute({ targets: [targetOf('a', one), targetOf('b', other)] }, {}, one.url)
+  const gateway = await startGateway(t, { routes: [route], world })
+  const response = await send(gateway, 'k1', { type: 'paid' })
+  assert.equal(response.status, 202)
+  const { location } = await response.json() as Accepted
+  await eventually(async () => (await statusOf(gateway, location)).state === 'delivered', 'all have it')
+  assert.deepEqual((await statusOf(gateway, location)).targets?.map(({ target }) => target), ['a', 'b'])
+  assert.deepEqual([one.seen.length, other.seen.length], [2, 1])
+})
+
+test('the status is the sender\'s while the first target is gone from the file, and shows no answers where anybody may ask', async (t) => {
+  const witness = await consumer(t, (_seen, response) => { response.end('for billing alone') })
+  const [a, b] = [targetOf('a', witness, { upstream: { host: 'preserve' } }), targetOf('b', witness)]
+  const world = { inbox: new MemoryInbox({ nowMs: Date.now }) }
+  const gateway = await startGateway(t, { routes: [inboxRoute({ targets: [a, b] }, {}, witness.url)], world, rules: 2 })
+  const { location } = await (await send(gateway, 'k1', { type: 'paid' })).json() as Accepted
+  await eventually(async () => (await statusOf(gateway, location)).state === 'delivered', 'both have it')
+  const answers = async (of: TestGateway) =>
+    (await statusOf(of, location)).targets?.map(({ target, answer }) => [target, answer?.body ?? null])
+  assert.deepEqual(await answers(gateway), [['a', null], ['b', null]], 'its callers need no credential')
+  await gateway.close()
+  const named = { scope: { kind: 'parts', parts: [{ kind: 'header', name: 'authorization' }] } } as const
+  const reloaded = await startGateway(t, { routes: [inboxRoute({ targets: [b] }, {}, witness.url)], world, rules: 2 })
+  assert.deepEqual((await answers(reloaded))?.map(([target]) => target), ['a', 'b'])
+  await reloaded.close()
+  const strict = await startGateway(t, { routes: [inboxRoute({ targets: [a, b] }, named, witness.url)], rules: 2 })
+  const own = await (await send(strict, 'k2', { type: 'paid' })).json() as Accepted
+  await eventually(async () => (await statusOf(strict, own.location)).state === 'delivered', 'both have it')
+  const { targets = [] } = await statusOf(strict, own.location)
+  assert.deepEqual(targets.map(({ answer }) => answer?.body), ['for billing alone', 'for billing alone'])
+  assert.equal(witness.seen.at(-1)?.headers.authorization, undefined)
 })

@@ -66,7 +66,7 @@ test('each metric that a rule reads is in docs/reference/metrics.md', () => {
 test('each alert of an inbox asks for a series that a gateway with an inbox has', async () => {
   const metrics = createMetrics({ processMetrics: false })
   metrics.inbox([{ route: 'hooks', waiting: 1, delivering: 1, held: 1, dead: 1, bytes: 1, deadBytes: 0, oldestMs: 1 }])
-  metrics.endpoints([{ route: 'hooks', failingMs: 1, pause: { trialInMs: 1 } }])
+  metrics.endpoints([{ route: 'hooks', failing: { forMs: 1, lastMs: 1 }, pause: { trialInMs: 1 } }])
   for (const result of ['delivered', 'again'] as const) metrics.delivery('hooks', result, 1)
   const series = (await metrics.expose()).text.split('\n').map((line) => line.replace(/ \S+$/, ''))
   const asked = ALERTS.filter(({ alert }) => alert.startsWith('OncewayInbox')).flatMap(({ expr }) => selectorsOf(expr))

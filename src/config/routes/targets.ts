@@ -4,6 +4,7 @@ import { didYouMean } from '../read/nearest.ts'
 import { mistake, pathText, printable } from '../read/problem.ts'
 import type { Mistake, Path } from '../read/problem.ts'
 import { isTree } from '../read/tree.ts'
+import { parseSize } from '../read/units.ts'
 import { attemptsOfSchedule, checkDelivered, deliveredOf, valueSourceOf } from './delivered.ts'
 import type { IdempotencyFile } from './schema.ts'
 import { DELIVERED_NAMES } from './schema-inbox.ts'
@@ -27,7 +28,7 @@ export function checkTargets (file: IdempotencyFile, path: Path, upstreams: read
   if (targets === undefined) return []
   // A request that is executed at once is for one upstream.
   if (file.mode !== 'inbox') return [mistake(path, 'can be there with mode inbox only', 'key')]
-  return Object.entries(targets).flatMap(([name, target]) => [
+  return [...checkSize(file, path), ...Object.entries(targets).flatMap(([name, target]) => [
     ...(upstreams === null || upstreams.includes(target.upstream)
       ? []
       : [mistake(
@@ -41,7 +42,18 @@ export function checkTargets (file: IdempotencyFile, path: Path, upstreams: read
     ...(file.inbox?.batch === 'split' && target.maxDepth < 2
       ? [mistake([...path, name, 'maxDepth'], 'must be at least 2 with batch: split: a batch of two events would never be accepted')]
       : [])
-  ])
+  ])]
+}
+
+/** An acceptance sends the body once for each target, in one statement. Postgres takes a gigabyte, and others wait behind it. */
+const WRITTEN_BYTES_MAX = 256 * 1024 * 1024
+
+function checkSize ({ keep, inbox }: IdempotencyFile, path: Path): Mistake[] {
+  const count = Object.keys(inbox?.targets ?? {}).length
+  const bytes = count * (parseSize(keep.requestBytesMax) ?? 0)
+  return bytes <= WRITTEN_BYTES_MAX
+    ? []
+    : [mistake(path, `are ${count}, and keep.requestBytesMax is ${keep.requestBytesMax}: together at most 256MiB, because one acceptance writes the body for each target`)]
 }
 
 /** A mistake that targets have from their route is the route's alone. */

@@ -45,7 +45,8 @@ export interface NewMessage extends Identity {
   readonly deadKeepMs: number
   /**
    * The claim of its record, if it is accepted under one. The claim must still hold then, and deliveries are numbered from its attempt on.
-   * Absent: there is no claim, and a record with this id, executed or in flight, wins over the message.
+   * The record is that of `alongside`, if there is one. Absent: there is no claim, and a record with this id, executed or in flight, wins
+   * over the message.
    */
   readonly underClaim?: Omit<Token, 'id'>
   /**
@@ -55,6 +56,11 @@ export interface NewMessage extends Identity {
   readonly alongside?: Buffer
   readonly request: StoredRequest
   readonly about: About
+}
+
+/** The id of the record under whose claim a message is accepted. */
+export function claimedId ({ id, alongside }: Pick<NewMessage, 'id' | 'alongside'>): Buffer {
+  return alongside ?? id
 }
 
 /** The token of one delivery. Every write of a worker compares it. */

@@ -3,7 +3,7 @@ import type { ModeContext } from '../execution/modes.ts'
 import { INBOX_UNREACHED } from '../execution/modes.ts'
 import type { NewMessage } from '../../core/inbox/message.ts'
 import { errorText, StoreUnavailable } from '../../ports/errors.ts'
-import type { AcceptResult } from '../../ports/inbox.ts'
+import type { AcceptResult, InboxStore } from '../../ports/inbox.ts'
 import type { UpstreamResult } from '../../ports/upstream.ts'
 import type { ClaimedAcceptance, Execution } from '../execution/execution.ts'
 import { compareMessage } from '../fingerprint/comparison.ts'
@@ -42,7 +42,8 @@ async function acceptInPlace (
 ): Promise<UpstreamResult | ClaimedAcceptance> {
   const { keyed } = execution
   const { clock, claimWithinMs, inbox } = context.deps
-  const message = { ...onlyMessage(keyed, clock.wallMs()), underClaim: { owner: execution.owner, attempt: execution.attempt } }
+  const underClaim = { owner: execution.owner, attempt: execution.attempt }
+  const messages = claimedMessages(keyed, clock.wallMs()).map((message) => ({ ...message, underClaim }))
   const cancelTimer = clock.after(claimWithinMs, () => { execution.end({ kind: 'unavailable', inDoubt: true }) })
   let inDoubt = false
   let isLast = false
@@ -51,10 +52,10 @@ async function acceptInPlace (
       if (inDoubt && context.drain.stopped) return IN_DOUBT
       isLast = !maySend()
       if (isLast && !inDoubt) return { kind: 'unsent', code: 'LEASE' }
-      const result = await inbox.accept(message)
+      const result = await acceptTogether(inbox, messages)
       // Too late: the claim has ended, so no try that is still on its way can be accepted either.
       if (result.kind === 'recorded') return { kind: 'unsent', code: 'LEASE' }
-      if (result.kind === 'accepted') noteMessage(context, message)
+      if (result.kind === 'accepted') for (const message of messages) noteMessage(context, message)
       return taken(keyed, result)
     }, (error) => {
       inDoubt ||= mayHaveCome(error)
@@ -67,12 +68,21 @@ async function acceptInPlace (
   }
 }
 
-/** What decides where it goes was read before the claim. Without mode inbox there is one consumer. */
-function onlyMessage (keyed: KeyedRequest, nowMs: number): NewMessage {
+/** What decides where it goes was read before the claim. */
+function claimedMessages (keyed: KeyedRequest, nowMs: number): NewMessage[] {
   const found = placesOf(keyed, keyed, { nowMs, isClaimed: true })
-  const [message] = found.kind === 'places' ? messagesOf(keyed, keyed, found.places) : []
-  if (message === undefined) throw new Error('a request without a place in the inbox was claimed')
-  return message
+  const messages = found.kind === 'places' ? messagesOf(keyed, keyed, found.places) : []
+  if (messages.length === 0) throw new Error('a request without a place in the inbox was claimed')
+  return messages
+}
+
+/** Those of all targets, or none. The first one says what became of them. */
+async function acceptTogether (inbox: Pick<InboxStore, 'accept' | 'acceptAll'>, messages: readonly NewMessage[]): Promise<AcceptResult> {
+  const [first, ...others] = messages
+  if (first === undefined) throw new TypeError('there is no message')
+  if (others.length === 0) return inbox.accept(first)
+  const [result] = await inbox.acceptAll(messages)
+  return result as AcceptResult
 }
 
 /** The store has not said whether there is a message. */

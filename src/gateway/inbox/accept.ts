@@ -46,15 +46,16 @@ interface Made { readonly part: Part, readonly place: Place, readonly message: N
 async function accept (context: ModeContext, keyed: KeyedRequest, parts: readonly Part[] = [keyed]): Promise<Outcome | null> {
   const made = makeAll(keyed, parts, context.deps.clock.wallMs())
   if ('kind' in made) return made
-  if (made.length === 0) return takenByNone(keyed, parts)
   const startedAtMs = context.deps.clock.monotonicMs()
   try {
+    const clash = await untakenClash(context, keyed, parts, made)
+    if (clash !== null || made.length === 0) return clash ?? acceptedAs(keyed, parts, made)
     const loading = context.recordCounts.load(keyed)
     if (loading !== null) await loading
     const full = fullOf(context, made)
-    if (full !== null) return await acceptedBefore(context, keyed, made) ?? full
+    if (full !== null) return await acceptedBefore(context, keyed, parts, made) ?? full
     const beyond = context.recordCounts.exceeded(keyed, made.length)
-    if (beyond !== null) return await acceptedBefore(context, keyed, made) ?? context.recordCounts.shed(beyond)
+    if (beyond !== null) return await acceptedBefore(context, keyed, parts, made) ?? context.recordCounts.shed(beyond)
     return await acceptAll(context, keyed, parts, made)
   } catch (error) {
     if (error instanceof IdentityMoved) throw error
@@ -75,31 +76,51 @@ function makeAll (keyed: KeyedRequest, parts: readonly Part[], nowMs: number): M
   return made
 }
 
-/** There is nothing to store, so a duplicate is answered like the first. */
-function takenByNone (keyed: KeyedRequest, parts: readonly Part[]): Outcome {
-  const names = new Set(parts.map(({ name }) => name))
-  return accepted(keyed, parts, { news: names, unstored: names })
+/** Of parts that no target takes nothing is stored. What was accepted under such a key is a message all the same, with its own answer. */
+async function untakenClash (
+  context: ModeContext,
+  keyed: KeyedRequest,
+  parts: readonly Part[],
+  made: readonly Made[]
+): Promise<Outcome | null> {
+  const untaken = partsWithout(parts, made)
+  const found = await Promise.all(untaken.map(async ({ id }) => context.deps.inbox.look(id)))
+  for (const [index, message] of found.entries()) {
+    if (message === null) continue
+    const part = untaken[index] as Part
+    const clash = clashOf(keyed, part, message)
+    if (clash !== null) return clash
+    if (part.items === undefined) return accepted(keyed, parts)
+  }
+  return null
 }
 
 /** At a limit, messages that were accepted before still get their 202. null: some part is new. */
-async function acceptedBefore (context: ModeContext, keyed: KeyedRequest, made: readonly Made[]): Promise<Outcome | null> {
-  const parts = partsOf(made)
-  const found = await Promise.all(parts.map(async (part) => context.deps.inbox.look(part.id)))
+async function acceptedBefore (
+  context: ModeContext,
+  keyed: KeyedRequest,
+  parts: readonly Part[],
+  made: readonly Made[]
+): Promise<Outcome | null> {
+  const taken = [...new Set(made.map(({ part }) => part))]
+  const found = await Promise.all(taken.map(async (part) => context.deps.inbox.look(part.id)))
   for (const [index, message] of found.entries()) {
     if (message === null) return null
-    const clash = clashOf(keyed, parts[index] as Part, message)
+    const clash = clashOf(keyed, taken[index] as Part, message)
     if (clash !== null) return clash
   }
-  return accepted(keyed, parts)
+  return acceptedAs(keyed, parts, made)
 }
 
-function namesWithout (parts: readonly Part[], made: readonly Made[]): Set<string> {
-  const stored = new Set(made.map(({ part }) => part.name))
-  return new Set(parts.filter(({ name }) => !stored.has(name)).map(({ name }) => name))
+/** `news`: the names of those that this request accepted. */
+function acceptedAs (keyed: KeyedRequest, parts: readonly Part[], made: readonly Made[], news: readonly string[] = []): Outcome {
+  const untaken = partsWithout(parts, made).map(({ name }) => name)
+  return accepted(keyed, parts, { news: new Set([...news, ...untaken]), unstored: new Set(untaken) })
 }
 
-function partsOf (made: readonly Made[]): Part[] {
-  return [...new Set(made.map(({ part }) => part))]
+function partsWithout (parts: readonly Part[], made: readonly Made[]): Part[] {
+  const taken = new Set(made.map(({ part }) => part))
+  return parts.filter((part) => !taken.has(part))
 }
 
 /** The detail differs from other limits': the cause is the consumer. */
@@ -158,7 +179,7 @@ async function acceptAll (
     // A message with an equivalent fingerprint of another algorithm made the batch write nothing. The others are written without it.
     open = open.filter((each) => !foreign.includes(each))
   }
-  return accepted(keyed, parts, { news, unstored: namesWithout(parts, made) })
+  return acceptedAs(keyed, parts, made, [...news])
 }
 
 /** A batch has no single record that could answer. */

@@ -4,6 +4,7 @@ import { messageScope } from '../../core/inbox/acceptance.ts'
 import type { MessageDetail } from '../../core/inbox/message.ts'
 import type { TargetMessage } from '../../core/inbox/message-view.ts'
 import { routeAndTarget, targetMessageId } from '../../core/inbox/targets.ts'
+import type { ScopePart, ScopePolicy } from '../../core/policy/policy.ts'
 import type { ProblemCode } from '../../core/protocol/problems.ts'
 import { ID_BYTES } from '../../core/record/record.ts'
 import { callerScope } from '../scope/scope.ts'
@@ -33,7 +34,8 @@ export async function findMessage (context: FindContext, request: CallerRequest,
   if (id.length !== ID_BYTES || id.toString('base64url') !== name) return NONE
   const message = await inbox.look(id).catch(() => 'unreachable' as const)
   if (message === 'unreachable') return UNREACHABLE
-  const route = message === null ? undefined : inboxes.get(message.about.route)
+  // Its scope was made by the route, whichever target has it.
+  const route = message === null ? undefined : inboxes.get(routeAndTarget(message.about.route).route)
   if (message === null || route === undefined) return NONE
   // No signature is verified here. The status of a signed message is for its named sender alone.
   const { scope, jwt, key, verify } = route.idempotency
@@ -53,15 +55,38 @@ export async function findMessage (context: FindContext, request: CallerRequest,
 
 /**
  * The messages that were accepted with this one, in the order of the configuration. One of a target that is in no configuration any more is
- * not found.
+ * found by its own id alone.
  */
 async function targetsOf ({ deps: { inbox, inboxes } }: FindContext, message: MessageDetail): Promise<TargetMessage[] | null> {
   const own = routeAndTarget(message.about.route)
   const route = inboxes.get(own.route)
   if (own.target === null || route === undefined) return null
-  const found = await Promise.all(route.idempotency.inbox.targets.map(async ({ name }) =>
+  const { scope, inbox: { targets } } = route.idempotency
+  const names = targets.map(({ name }) => name)
+  const all = names.includes(own.target) ? names : [own.target, ...names]
+  const found = await Promise.all(all.map(async (name) =>
     ({ name, message: name === own.target ? message : await inbox.look(targetMessageId(message.id, name)) })))
-  return found.flatMap(({ name, message: each }) => each === null ? [] : [{ name, message: each }])
+  return found.flatMap(({ name, message: each }) => {
+    if (each === null) return []
+    // Where anybody who knows the id may ask, a target may: its deliveries have it. It gets no other target's answer.
+    return [{ name, message: mayBeAnybody(scope) ? { ...each, answer: null } : each }]
+  })
+}
+
+/** Callers without a credential share a scope. */
+function mayBeAnybody (scope: ScopePolicy): boolean {
+  const isOpen = (part: ScopePart): boolean => {
+    switch (part.kind) {
+      case 'const':
+      case 'host': return true
+      case 'credential': return part.anonymous
+      case 'header':
+      case 'cookie':
+      case 'jwt': return part.optional === true
+      case 'client-certificate': return false
+    }
+  }
+  return scope.kind === 'parts' ? scope.parts.every(isOpen) : isOpen(scope)
 }
 
 /** By the scheme that the message was accepted under, not by the one that claims now. */

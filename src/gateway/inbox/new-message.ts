@@ -11,7 +11,7 @@ import type { NewMessage } from '../../core/inbox/message.ts'
 import { scheduleOf } from '../../core/inbox/schedule.ts'
 import { takersOf, targetMessageId, targetRoute, valueAt } from '../../core/inbox/targets.ts'
 import type { Value } from '../../core/policy/key-source.ts'
-import type { GuardedRoute, InboxPolicy, InboxTarget, ValueSource } from '../../core/policy/policy.ts'
+import type { GuardedRoute, InboxPolicy, InboxTarget, ScopePolicy, ValueSource } from '../../core/policy/policy.ts'
 import type { RawHeaders } from '../../core/record/record.ts'
 import type { KeyedRequest, Part } from '../fingerprint/keyed-request.ts'
 
@@ -74,8 +74,10 @@ const NO_VALUE: Value = { kind: 'none' }
 
 /** The messages of one part of a request, the first of them under the part's own id. */
 export function messagesOf (keyed: KeyedRequest, part: Part, places: readonly Place[]): NewMessage[] {
+  // The first one is what a duplicate is known by, for as long as a delivery to another may come.
+  const openMs = places.some(({ target }) => target !== null) ? Math.max(...places.map(({ inbox }) => inbox.ageMaxMs)) : 0
   return places.map((place, index) => {
-    const message = messageOf(keyed, part, place)
+    const message = { ...messageOf(keyed, part, place), keepMs: part.retentionMs + openMs }
     return index === 0 || place.target === null
       ? message
       : { ...message, id: targetMessageId(part.id, place.target.name), earlierId: null, alongside: part.id }
@@ -124,16 +126,18 @@ function fieldsOf (
     extra: upstream.requestHeaders,
     bodyBytes: body.length
   })
-  const sent = target === null ? fields : withoutCredentials(fields)
+  const sent = target === null ? fields : withoutCredentials(fields, idempotency.scope)
   return withoutFields(sent, upstream.requestHeaders.map(([name]) => name))
 }
 
 /** What names the sender is for this gateway, and not for several consumers, who may belong to others. A signature gives nobody a right. */
-function withoutCredentials (fields: readonly string[]): string[] {
+function withoutCredentials (fields: readonly string[], scope: ScopePolicy): string[] {
+  const named = new Set(scope.kind === 'parts' ? scope.parts.flatMap((part) => part.kind === 'header' ? [part.name] : []) : [])
   return [...pairs(fields)].flatMap((line) => {
-    const carrier = carrierOf(line[0].toLowerCase())
+    const name = line[0].toLowerCase()
+    const carrier = carrierOf(name)
     const isCredential = carrier !== undefined && carrier.class !== 'selector' && carrier.what !== SIGNATURE
-    return isCredential ? [] : line
+    return isCredential || named.has(name) ? [] : line
   })
 }
 

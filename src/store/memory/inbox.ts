@@ -2,6 +2,7 @@
  * The inbox in memory: executes the table (core/inbox/transitions.ts), one synchronous step at a time. For tests and for the
  * conformance suite. A gateway's inbox is in its database.
  */
+import { claimedId } from '../../core/inbox/message.ts'
 import type { HealthChange, RouteHealth } from '../../core/inbox/health.ts'
 import { answerBound } from '../../core/inbox/bound.ts'
 import type { BoundAnswer, BoundQuestion, BoundState } from '../../core/inbox/bound.ts'
@@ -66,7 +67,7 @@ export class MemoryInbox implements InboxStore {
   readonly #pauses = new Map<string, number>()
   readonly #bounds = new Map<string, BoundState>()
   /** Since when consumers fail, and when the trial of a paused one is. Memory has no pauses of operators. */
-  readonly #failing = new Map<string, number>()
+  readonly #failing = new Map<string, { readonly sinceMs: number, readonly lastMs: number }>()
   readonly #trials = new Map<string, number>()
   #numbers = 0
 
@@ -150,10 +151,10 @@ export class MemoryInbox implements InboxStore {
   async health (): Promise<RouteHealth[]> {
     const nowMs = this.#nowMs()
     return [...new Set([...this.#failing.keys(), ...this.#trials.keys()])].map((route) => {
-      const [sinceMs, trialAtMs] = [this.#failing.get(route), this.#trials.get(route)]
+      const [failing, trialAtMs] = [this.#failing.get(route), this.#trials.get(route)]
       return {
         route,
-        failingMs: sinceMs === undefined ? null : nowMs - sinceMs,
+        failing: failing === undefined ? null : { forMs: nowMs - failing.sinceMs, lastMs: nowMs - failing.lastMs },
         pause: trialAtMs === undefined ? null : { trialInMs: trialAtMs - nowMs }
       }
     })
@@ -162,16 +163,18 @@ export class MemoryInbox implements InboxStore {
   async changeHealth (change: HealthChange): Promise<boolean> {
     const { route } = change
     const nowMs = this.#nowMs()
-    const [sinceMs, trialAtMs] = [this.#failing.get(route), this.#trials.get(route)]
+    const [failing, trialAtMs] = [this.#failing.get(route), this.#trials.get(route)]
     switch (change.kind) {
-      case 'failing':
-        if (sinceMs === undefined) this.#failing.set(route, nowMs)
-        return sinceMs === undefined
+      case 'failing': {
+        const goesOn = failing !== undefined && failing.lastMs >= nowMs - change.gapMs
+        this.#failing.set(route, { sinceMs: goesOn ? failing.sinceMs : nowMs, lastMs: nowMs })
+        return true
+      }
       case 'well':
         this.#failing.delete(route)
         return this.#trials.delete(route)
       case 'pause':
-        if (sinceMs === undefined || sinceMs > nowMs - change.afterMs || trialAtMs !== undefined) return false
+        if (failing === undefined || failing.sinceMs > nowMs - change.afterMs || trialAtMs !== undefined) return false
         this.#trials.set(route, nowMs + change.trialMs)
         return true
       case 'trial':
@@ -367,9 +370,10 @@ export class MemoryInbox implements InboxStore {
     return { kind: this.#isMoved(message) ? 'moved' : 'accepted' }
   }
 
-  #isRecorded ({ id, underClaim }: NewMessage): boolean {
+  #isRecorded (message: NewMessage): boolean {
+    const { id, underClaim } = message
     if (this.#records === null) return false
-    return underClaim === undefined ? this.#records.isRecorded(id) : !this.#records.isClaimed({ id, ...underClaim })
+    return underClaim === undefined ? this.#records.isRecorded(id) : !this.#records.isClaimed({ id: claimedId(message), ...underClaim })
   }
 
   /** As for a claim (record-table.ts). */

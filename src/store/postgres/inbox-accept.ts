@@ -155,37 +155,40 @@ async function insertOnce (
   addGroups(groups, inserted)
 }
 
+/** A call. `number`: the order of its arrival in this process, as for a single message. Those of its messages follow. */
+export interface WholeCall { readonly messages: readonly NewMessage[], readonly number: number }
+
 /**
  * Several calls, each of which is accepted as a whole. Those of which nothing stands yet share a statement. If it writes nothing, because
- * something stands in the way of one of them, each is tried alone.
+ * something stands in the way of one of them, each is tried alone. From then on they fail one by one: what was accepted stays so.
  */
 export async function acceptWhole (
   session: Session,
-  calls: ReadonlyArray<readonly NewMessage[]>,
+  calls: readonly WholeCall[],
   groups: Groups
-): Promise<AcceptResult[][]> {
-  const fresh = calls.length > 1 ? await acceptFresh(session, calls, groups) : new Set()
-  const results: AcceptResult[][] = []
-  for (const call of calls) {
-    results.push(fresh.has(call) ? call.map(() => ({ kind: 'accepted' })) : await acceptAll(session, call, groups))
+): Promise<Array<Outcome<AcceptResult[]>>> {
+  // The lane sorts them by their ids.
+  const inTurn = calls.toSorted((one, other) => one.number - other.number)
+  const fresh = calls.length > 1 ? await acceptFresh(session, inTurn, groups) : new Set<WholeCall>()
+  const outcomes = new Map<WholeCall, Outcome<AcceptResult[]>>()
+  for (const call of inTurn) {
+    const { messages, number } = call
+    outcomes.set(call, fresh.has(call)
+      ? { result: messages.map(() => ({ kind: 'accepted' })) }
+      : await acceptAll(session, messages, groups, number).then((result) => ({ result }), (error: unknown) => ({ error })))
   }
-  return results
+  return calls.map((call) => outcomes.get(call) ?? { error: new Error('a call without an outcome') })
 }
 
 /** Returns the calls that it accepted. */
-async function acceptFresh (
-  session: Session,
-  calls: ReadonlyArray<readonly NewMessage[]>,
-  groups: Groups
-): Promise<ReadonlySet<readonly NewMessage[]>> {
-  const { standing, past } = await look(session, calls.flat().map(({ id }) => id))
+async function acceptFresh (session: Session, calls: readonly WholeCall[], groups: Groups): Promise<ReadonlySet<WholeCall>> {
+  const { standing, past } = await look(session, calls.flatMap(({ messages }) => messages.map(({ id }) => id)))
   const isOld = new Set([...standing.keys(), ...past.map(hex)])
-  const fresh = calls.filter((call) => !call.some(({ id }) => isOld.has(hex(id))))
-  const messages = fresh.flat()
-  if (messages.length === 0) return new Set()
+  const fresh = calls.filter(({ messages }) => !messages.some(({ id, underClaim }) => underClaim !== undefined || isOld.has(hex(id))))
+  const arrivals = fresh.flatMap(({ messages, number }) => numbered(messages, number))
+  if (arrivals.length === 0) return new Set()
   try {
-    const inserted = await insertAll(session, messages, groups)
-    return inserted === messages.length ? new Set(fresh) : new Set()
+    return await insertAll(session, arrivals, groups) === arrivals.length ? new Set(fresh) : new Set()
   } catch (error) {
     if (!isUniqueViolation(error)) throw error
     return new Set()
@@ -193,10 +196,10 @@ async function acceptFresh (
 }
 
 /** All of them, or none. Returns how many. */
-async function insertAll (session: Session, messages: readonly NewMessage[], groups: Groups): Promise<number> {
+async function insertAll (session: Session, arrivals: readonly Arrival[], groups: Groups): Promise<number> {
   const inserted = await session.run<Inserted>(
-    hasEarlier(messages) ? MESSAGE_ACCEPT_ALL_BESIDES : MESSAGE_ACCEPT_ALL,
-    valuesOf(messages.map(arrivalOf), session.lockTimeout)
+    hasEarlier(arrivals.map(({ message }) => message)) ? MESSAGE_ACCEPT_ALL_BESIDES : MESSAGE_ACCEPT_ALL,
+    valuesOf(arrivals, session.lockTimeout)
   )
   addGroups(groups, inserted)
   return inserted.length
@@ -205,10 +208,15 @@ async function insertAll (session: Session, messages: readonly NewMessage[], gro
 /**
  * Accepts all missing messages in one statement that any conflict undoes. Accepts none if another request has one of the ids.
  */
-export async function acceptAll (session: Session, messages: readonly NewMessage[], groups: Groups): Promise<AcceptResult[]> {
+export async function acceptAll (
+  session: Session,
+  messages: readonly NewMessage[],
+  groups: Groups,
+  number = 0
+): Promise<AcceptResult[]> {
   for (let round = 1; ; round++) {
     // First, so that as little as possible changes between the look and the insert.
-    const refused = await refusals(session, messages)
+    const refused = await refusals(session, messages.filter(({ underClaim }) => underClaim === undefined))
     const { standing, past } = await look(session, messages.map(({ id }) => id))
     const results = messages.map((message): AcceptResult => {
       const found = foundOf(standing, message)
@@ -221,7 +229,11 @@ export async function acceptAll (session: Session, messages: readonly NewMessage
     await forget(session, past, groups)
     try {
       // If none was inserted, a record has come between, or a gateway that executes.
-      if (await insertAll(session, missing, groups) === missing.length) return results
+      if (await insertAll(session, numbered(missing, number), groups) === missing.length) return results
+      // Or the claim is over. Whatever has come between, nothing is accepted under it any more.
+      if (missing.some(({ underClaim }) => underClaim !== undefined)) {
+        return results.map((result) => result.kind === 'accepted' ? { kind: 'recorded' } : result)
+      }
       if (round === WHOLE_ROUNDS_MAX) {
         throw new RolledBack('message_accept_all', new Error('records came and went between every look and the insert after it'))
       }
@@ -230,6 +242,10 @@ export async function acceptAll (session: Session, messages: readonly NewMessage
       if (round === WHOLE_ROUNDS_MAX) throw new RolledBack('message_accept_all', error)
     }
   }
+}
+
+function numbered (messages: readonly NewMessage[], number: number): Arrival[] {
+  return messages.map((message, index) => arrivalOf(message, number + index))
 }
 
 /** The one that keeps this message out. `standing`: by id as hex. */

@@ -1,6 +1,7 @@
 /** The statements that accept messages and look at them. Each is a transaction of its own and bounds its lock waits. */
 import { LIVES_MS } from '../../core/protocol/aspects.ts'
 import { encodeHeaders } from '../../core/protocol/codec.ts'
+import { claimedId } from '../../core/inbox/message.ts'
 import type { NewMessage } from '../../core/inbox/message.ts'
 import { TARGET_MARK } from '../../core/inbox/targets.ts'
 import { isAccepted, lockLimit } from './claims.ts'
@@ -50,11 +51,12 @@ const ARRIVAL = new Fields<Arrival>([
   ['group_id', 'bytea', ({ message }) => message.group],
   ['claim', 'int', ({ message }) => message.underClaim?.attempt ?? null],
   ['claim_owner', 'bytea', ({ message }) => message.underClaim?.owner ?? null],
-  ['earlier_id', 'bytea', ({ message }) => message.earlierId]
+  ['earlier_id', 'bytea', ({ message }) => message.earlierId],
+  ['claim_id', 'bytea', ({ message }) => message.underClaim === undefined ? null : claimedId(message)]
 ])
 /** Their places among the parameters. */
-const [IDS, ROUTES, SCHEMES, CLAIMS, EARLIER_IDS] = ['$1::bytea[]', '$3::text[]', '$21::smallint[]', '$25::int[]', '$27::bytea[]']
-const LOCK_LIMIT = 28
+const [ROUTES, SCHEMES, EARLIER_IDS, CLAIM_IDS] = ['$3::text[]', '$21::smallint[]', '$27::bytea[]', '$28::bytea[]']
+const LOCK_LIMIT = 29
 
 export function valuesOf (arrivals: readonly Arrival[], lockTimeout: string): Values {
   return [...ARRIVAL.arraysOf(arrivals), lockTimeout]
@@ -81,7 +83,7 @@ const contendedRoutes = (schema: string, routes: string) => `array(
  */
 const claimsThatStand = (schema: string) => `claims as materialized (
   select r.id, r.owner, r.attempt from ${schema}.records r cross join lock_limit
-   where r.id = any (array(select c.id from unnest(${IDS}, ${CLAIMS}) as c (id, attempt) where c.attempt is not null)) and r.state = 'claimed'
+   where r.id = any (array(select c.id from unnest(${CLAIM_IDS}) as c (id) where c.id is not null)) and r.state = 'claimed'
    order by r.id
      for no key update of r
 )`
@@ -110,7 +112,7 @@ export const nextNumber = (schema: string) => `nextval('${schema.replaceAll('\''
 const insertFromArrivals = (schema: string, besides: boolean) =>
   `with ${lockLimit(LOCK_LIMIT)}, ${beforeTheBarrier(schema)}, ${claimsThatStand(schema)}${besides ? `, ${pastBeside(schema, EARLIER_IDS, SCHEMES)}` : ''}, arrived as materialized (
   select o.*, ${nextNumber(schema)} as number,
-         case when o.claim is not null then exists (select from claims c where c.id = o.id and c.owner = o.claim_owner and c.attempt = o.claim)
+         case when o.claim is not null then exists (select from claims c where c.id = o.claim_id and c.owner = o.claim_owner and c.attempt = o.claim)
            else ${entersUnclaimed(schema, ROUTES)}${besides ? ` and ${isFreeBeside(schema, 'o.earlier_id')} and not ${isAccepted(schema, 'o.earlier_id')}` : ''} end as enters
     from (select w.*, row_number() over (partition by w.group_id order by w.arrival) as place
             from unnest(${ARRIVAL.arrays}) as w (${ARRIVAL.names})

@@ -64,7 +64,7 @@ function wanted (schema: string): string {
     from unnest($1::text[], $2::int[], $5::bigint[], $8::bigint[], $9::bool[], $11::bool[]) as w (route, places, singles_ms, groups_ms, groups_first, trial)
    cross join lock_limit
    where exists (select from ${schema}.workers k where k.owner = $3 and k.alive_until > clock_timestamp())
-     and (w.trial or not ${isPaused(schema, 'w.route')})
+     and not ${isPaused(schema, 'w.route', 'w.trial')}
 )`
 }
 

@@ -266,7 +266,9 @@ returning route`
 const PAUSE: Statement = {
   name: 'pause',
   writes: true,
-  text: (schema) => `with changed as (
+  text: (schema) => `with well as (
+  delete from ${schema}.failing_routes where route = $1
+), changed as (
   insert into ${schema}.paused_routes as p (route, who, why) values ($1, $2, $3)
   on conflict (route) do update set who = excluded.who, why = excluded.why, trial_at = null where p.trial_at is not null returning p.route
 )${auditedRoute(schema, 'pause', ['delivers', 'paused'])}`

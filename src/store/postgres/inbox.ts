@@ -28,7 +28,7 @@ import type { Session } from './statements.ts'
 import { isDoubtful } from './durable.ts'
 import { hasWaitedInVain } from './faults.ts'
 import { Line } from './in-line.ts'
-import { acceptWhole, lookAtMessages, lookAtMessagesDurably, type Groups } from './inbox-accept.ts'
+import { acceptWhole, lookAtMessages, lookAtMessagesDurably, type Groups, type WholeCall } from './inbox-accept.ts'
 import { arrivalOf } from './inbox-arrivals.ts'
 import { Called } from './inbox-called.ts'
 import { dueInMs, takeMessages, type Looks } from './inbox-deliver.ts'
@@ -62,7 +62,7 @@ export interface InboxPurposes {
 export class PostgresInbox implements InboxStore {
   readonly #purposes: InboxPurposes
   readonly #accepts: AcceptLane
-  readonly #whole: Batcher<readonly NewMessage[], AcceptResult[]>
+  readonly #whole: Batcher<WholeCall, Outcome<AcceptResult[]>>
   readonly #looks: Batcher<Buffer, MessageDetail | null>
   readonly #proofs: Batcher<Buffer, MessageDetail | null>
   readonly #settles: MessageSettleLane
@@ -88,8 +88,8 @@ export class PostgresInbox implements InboxStore {
       ...BATCHING,
       name: 'acceptances of batches',
       batchBytesMax: ACCEPT_BYTES_MAX,
-      idOf: ([first]) => first === undefined ? '' : hex(first.id),
-      bytesOf: (messages) => messages.reduce((bytes, { request }) => bytes + request.body.length, 0),
+      idOf: ({ messages: [first] }) => first === undefined ? '' : hex(first.id),
+      bytesOf: ({ messages }) => messages.reduce((bytes, { request }) => bytes + request.body.length, 0),
       run: (calls) => this.#calling((groups) => inbox.use('message_accept_all', (session) => acceptWhole(session, calls, groups)))
     })
     this.#looks = new Batcher({
@@ -259,7 +259,9 @@ export class PostgresInbox implements InboxStore {
   }
 
   async #allOf (messages: readonly NewMessage[]): Promise<AcceptResult[]> {
-    return Promise.all((await this.#whole.push(messages)).map((result) => this.#certain(result)))
+    const number = this.#arrivals + 1
+    this.#arrivals += messages.length
+    return Promise.all(resultOf(await this.#whole.push({ messages, number })).map((result) => this.#certain(result)))
   }
 
   /** A message that was only seen gives no 202 until it is proven durable. */

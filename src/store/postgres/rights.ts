@@ -26,13 +26,13 @@ export const RIGHTS: Readonly<Record<string, readonly string[]>> = {
   delivery_bounds: KEPT,
   gateways: WRITTEN,
   gateway_routes: WRITTEN,
+  failing_routes: WRITTEN,
   paused_routes: WRITTEN,
   record_counts: WRITTEN,
   installation: CHANGED,
   clock: CHANGED,
   schemes: CHANGED,
   migrations: READ,
-  failing_routes: ['SELECT', 'INSERT', 'DELETE'],
   audit: READ,
   message_numbers: ['USAGE']
 }

@@ -6,20 +6,25 @@ import { beginTrial, fails, failsNoMore, health, pauseOwn, resumeOwn } from './i
 
 interface HealthColumns {
   readonly route: string
-  readonly failingMs: number | null
+  readonly forMs: number | null
+  readonly lastMs: number | null
   readonly isPaused: number
   readonly trialInMs: number | null
 }
 
 export function routeHealth (prepare: Prepare, nowMs: number): RouteHealth[] {
   const rows = prepare(health).all(nowMs) as unknown as HealthColumns[]
-  return rows.map(({ route, failingMs, isPaused, trialInMs }) => ({ route, failingMs, pause: isPaused === 1 ? { trialInMs } : null }))
+  return rows.map(({ route, forMs, lastMs, isPaused, trialInMs }) => ({
+    route,
+    failing: forMs === null || lastMs === null ? null : { forMs, lastMs },
+    pause: isPaused === 1 ? { trialInMs } : null
+  }))
 }
 
 export function changeHealth (prepare: Prepare, change: HealthChange, nowMs: number): boolean {
   const { route } = change
   switch (change.kind) {
-    case 'failing': return prepare(fails).run(route, nowMs).changes === 1
+    case 'failing': return prepare(fails).run(route, nowMs, nowMs - Math.round(change.gapMs)).changes === 1
     case 'well':
       prepare(failsNoMore).run(route)
       return prepare(resumeOwn).run(route).changes === 1

@@ -58,6 +58,7 @@ update messages set state = 'waiting', tries = 0, not_before = null, retried_at 
 
   /** false: it was so already. */
   pause (route: string, audit: MessageAudit, nowMs: number): boolean {
+    this.#prepare(failsNoMore).run(route)
     const isNew = this.#prepare(pause).run(route, nowMs, audit.who, audit.why).changes === 1
     if (isNew) this.#noteRoute('pause', route, ['delivers', 'paused'], audit, nowMs)
     return isNew

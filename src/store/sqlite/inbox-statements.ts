@@ -28,7 +28,8 @@ export const isBehind = 'select 1 from messages where group_id = ? and blocks li
 export const isAlive = 'select 1 from workers where owner = ? and alive_until > ?'
 
 /** Accepts and does not deliver. */
-const IS_PAUSED = (route: string): string => `exists (select 1 from paused_routes p where p.route = ${route})`
+const IS_PAUSED = (route: string, trial: string): string =>
+  `exists (select 1 from paused_routes p where p.route = ${route} and (p.trial_at is null or not ${trial}))`
 
 const MAY_GO = '(m.tenant_id is null or not exists (select 1 from tenant_pauses p where p.tenant_id = m.tenant_id and p.until > ?2))'
 
@@ -38,7 +39,7 @@ const HAS_ITS_TURN = `(m.group_id is null
 
 const takeable = (condition: string): string => `
 select m.number, m.due_at, m.bytes from messages m
- where m.route = ?1 and m.state = 'waiting' and m.due_at is not null and m.due_at <= ?2 and ${condition} and ${MAY_GO} and (?4 or not ${IS_PAUSED('m.route')})
+ where m.route = ?1 and m.state = 'waiting' and m.due_at is not null and m.due_at <= ?2 and ${condition} and ${MAY_GO} and not ${IS_PAUSED('m.route', '?4')}
  order by m.due_at, m.number limit ?3`
 
 export const takeableSingle = takeable('m.group_id is null')
@@ -86,7 +87,7 @@ const nextOf = (condition: string): string => `(select m.number from messages m
 export const due = `
 select min(d.due_at) as due_at from json_each(?) r, messages d
  where d.number in (${nextOf('m.group_id is null')}, ${nextOf(`m.group_id is not null and ${HAS_ITS_TURN}`)})
-   and not ${IS_PAUSED('r.value')}`
+   and not ${IS_PAUSED('r.value', 'false')}`
 
 export const depths = `
 select route, sum(state = 'waiting') as waiting, sum(state = 'delivering') as delivering, sum(state = 'held') as held, sum(state = 'dead') as dead,
@@ -142,11 +143,15 @@ insert into paused_routes (route, since, who, why) values (?, ?, ?, ?)
 export const resume = 'delete from paused_routes where route = ?'
 
 export const health = `
-select f.route, ?1 - f.since as failingMs, p.route is not null as isPaused, p.trial_at - ?1 as trialInMs from failing_routes f left join paused_routes p using (route)
+select f.route, ?1 - f.since as forMs, ?1 - f.last_at as lastMs, p.route is not null as isPaused, p.trial_at - ?1 as trialInMs
+  from failing_routes f left join paused_routes p using (route)
 union all
-select p.route, null, true, p.trial_at - ?1 from paused_routes p where not exists (select 1 from failing_routes f where f.route = p.route)`
+select p.route, null, null, true, p.trial_at - ?1 from paused_routes p where not exists (select 1 from failing_routes f where f.route = p.route)`
 
-export const fails = 'insert into failing_routes (route, since) values (?, ?) on conflict (route) do nothing'
+/** ?3: before then it was another failure. */
+export const fails = `
+insert into failing_routes (route, since, last_at) values (?1, ?2, ?2)
+  on conflict (route) do update set since = case when last_at < ?3 then excluded.since else since end, last_at = excluded.last_at`
 
 export const failsNoMore = 'delete from failing_routes where route = ?'
 

@@ -2,6 +2,7 @@
  * The inbox of one SQLite connection, inside the worker's transaction. It is the only writer, so a group's turn (`due_at` of
  * its message) is set together with its cause.
  */
+import { claimedId } from '../../core/inbox/message.ts'
 import type { HealthChange, RouteHealth } from '../../core/inbox/health.ts'
 import { changeHealth, routeHealth } from './inbox-health.ts'
 import { decodeHeaders } from '../../core/protocol/codec.ts'
@@ -252,9 +253,10 @@ export class InboxTable {
     return this.#isMoved(arrival, nowMs) ? 'moved' : null
   }
 
-  #isRecorded ({ id, underClaim }: Arrival, nowMs: number): boolean {
-    if (underClaim !== undefined) return this.#prepare(isClaimed).get(id, underClaim.owner, underClaim.attempt) === undefined
-    return this.#prepare(isRecorded).get(id, this.#over(nowMs)) !== undefined
+  #isRecorded (arrival: Arrival, nowMs: number): boolean {
+    const { id, underClaim } = arrival
+    if (underClaim === undefined) return this.#prepare(isRecorded).get(id, this.#over(nowMs)) !== undefined
+    return this.#prepare(isClaimed).get(claimedId(arrival), underClaim.owner, underClaim.attempt) === undefined
   }
 
   /** As a claim is (record-table.ts). */
