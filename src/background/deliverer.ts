@@ -172,7 +172,7 @@ export class Deliverer {
 
   async #takeAllowed (lease: WorkerLease): Promise<boolean> {
     try {
-      return await this.#take(lease, await this.#bounds.allowed(this.#orders()))
+      return await this.#take(lease, await this.#bounds.allowed(this.#orders(), this.#trials))
     } finally {
       await this.#bounds.giveBack()
     }

@@ -209,6 +209,16 @@ const REFUSED: ReadonlyArray<readonly [why: string, policy: string, said: RegExp
     /^inbox\.targets: are 2, and keep\.requestBytesMax is 200MiB: together at most 256MiB/
   ],
   [
+    'a path that no request has',
+    '{ mode: inbox, inbox: { targets: { a: { upstream: payments, path: "/a b#c" } } } }',
+    /^inbox\.targets\.a\.path: "\/a b#c" must match/
+  ],
+  [
+    'a path that servers read differently',
+    '{ mode: inbox, inbox: { targets: { a: { upstream: payments, path: "/a/../b?c=." } } } }',
+    /^inbox\.targets\.a\.path: has a segment of dots/
+  ],
+  [
     'a target that is nowhere',
     '{ mode: inbox, inbox: { targets: { a: { upstream: paymnets } } } }',
     /^inbox\.targets\.a\.upstream: "paymnets" names no upstream; did you mean payments\?$/

@@ -1,18 +1,25 @@
 /** A consumer that fails for long is paused, tried with single messages, and resumed by the first one that it takes. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { TestContext } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { DeliveryBound } from '../../src/core/policy/policy.ts'
 import { eventually } from '../harness/eventually.ts'
 import { recordingLog, startGateway } from '../harness/gateway.ts'
 import { startWitness } from '../harness/witness.ts'
 import { inboxRoute, message } from './world.ts'
 
-test('paused after the time, one message at each trial, resumed when one is taken', async (t) => {
+for (const total of [{ concurrency: null, ratePerSecond: null }, { concurrency: 4, ratePerSecond: 50 }]) {
+  const bound = total.concurrency === null ? '' : ', with a bound for all processes'
+  test(`paused after the time, one message at each trial, resumed when one is taken${bound}`, async (t) => trialsAndEnd(t, total))
+}
+
+async function trialsAndEnd (t: TestContext, total: DeliveryBound): Promise<void> {
   let isBack = false
   const witness = await startWitness((_seen, response) => { response.writeHead(isBack ? 200 : 500).end() })
   t.after(async () => { await witness.close() })
   const log = recordingLog()
-  const inbox = { pauseAfterMs: 1_500, backoff: { firstMs: 10, longestMs: 1_000, scheduleMs: null }, attemptsMax: 10_000 }
+  const inbox = { total, pauseAfterMs: 1_500, backoff: { firstMs: 10, longestMs: 1_000, scheduleMs: null }, attemptsMax: 10_000 }
   const { gateway, world } = await startGateway(t, { routes: [inboxRoute(inbox, {}, witness.url)], world: { log } })
   const messages = ['one', 'two', 'three', 'four'].map((text) => message(text))
   for (const each of messages) await world.inbox.accept(each)
@@ -33,7 +40,7 @@ test('paused after the time, one message at each trial, resumed when one is take
   await eventually(() => log.lines.some(({ event }) => event === 'endpoint-resumed'), 'it says so')
   assert.deepEqual(await world.inbox.health(), [])
   assert.equal(paused().length, 1)
-})
+}
 
 test('without the setting it is never paused, and one that takes a message now and then is not either', async (t) => {
   const witness = await startWitness((_seen, response, _socket, count) => { response.writeHead(count % 10 === 0 ? 200 : 500).end() })

@@ -91,15 +91,16 @@ const DELIVERED = {
 const Target = Type.Object({
   upstream: Type.String({ pattern: NAME_PATTERN, description: 'The upstream that gets these messages.' }),
   path: Type.Optional(Type.String({
-    pattern: '^/',
+    pattern: '^/[!"$-~]*$',
     maxLength: 1024,
-    description: 'Path and query of each delivery. Absent: those of the request.'
+    description: 'Path and query of each delivery, in visible ASCII. Absent: those of the request.'
   })),
   when: Type.Optional(Type.Record(
     Type.String({ pattern: '^(?:header:|json:/)' }),
     Type.Array(Type.String({ minLength: 1, maxLength: 256 }), { minItems: 1, maxItems: 256 }),
     {
       ...shape,
+      minProperties: 1,
       maxProperties: 16,
       description: 'Only messages whose value is in the list: `{ json:/type: [invoice.paid] }`. Every value must be. Absent: every message.'
     }

@@ -22,6 +22,8 @@ export function spreadTargets (inbox: Record<string, unknown>): void {
   }
 }
 
+const DOT_SEGMENT = /\/(?:\.|%2e){1,2}(?:\/|$)/i
+
 /** `upstreams`: their names. null: they cannot be read. */
 export function checkTargets (file: IdempotencyFile, path: Path, upstreams: readonly string[] | null): Mistake[] {
   const targets = file.inbox?.targets
@@ -35,6 +37,9 @@ export function checkTargets (file: IdempotencyFile, path: Path, upstreams: read
           [...path, name, 'upstream'],
         `"${printable(target.upstream)}" names no upstream${didYouMean(target.upstream, upstreams)}`
         )]),
+    ...(target.path !== undefined && DOT_SEGMENT.test(target.path.split('?', 1)[0] ?? '')
+      ? [mistake([...path, name, 'path'], 'has a segment of dots, which servers read differently')]
+      : []),
     ...checkDelivered(target, file, [...path, name]),
     ...Object.keys(target.when ?? {})
       .filter((written) => valueSourceOf(written) === null)

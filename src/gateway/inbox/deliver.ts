@@ -5,7 +5,8 @@
 import { keptHeaders, answerHeaders } from '../../core/headers/headers.ts'
 import { fateBefore, fateOf, replyOf } from '../../core/inbox/delivery.ts'
 import type { SendOutcome } from '../../core/inbox/delivery.ts'
-import { withoutFields } from '../../core/headers/lines.ts'
+import { plainName } from '../../core/headers/fields.ts'
+import { pairs, withoutFields } from '../../core/headers/lines.ts'
 import { STANDARD_FIELDS, standardSignature } from '../../core/headers/signature.ts'
 import { NO_REPLY, WORKER_LOST } from '../../core/inbox/message.ts'
 import type { Delivery, DeliveryToken, Fate, MessageDetail } from '../../core/inbox/message.ts'
@@ -107,13 +108,13 @@ function send (
   trace: SentTrace | null
 ): OneSending {
   const name = token.id.toString('base64url')
-  const removed = [...trace === null ? [] : TRACE_CONTEXT, ...sign === null ? [] : STANDARD_FIELDS]
+  const kept = trace === null ? request.headers : withoutFields(request.headers, TRACE_CONTEXT)
   return sendOnce(context, {
     upstream,
     method: request.method,
     target: request.target,
     headers: [
-      ...withStatic(removed.length === 0 ? request.headers : withoutFields(request.headers, removed), upstream.requestHeaders),
+      ...withStatic(sign === null ? kept : withoutSignature(kept), upstream.requestHeaders),
       ...trace?.context ?? [],
       ...sign === null ? [] : standardSignature(sign, name, request.body, context.deps.clock.wallMs()),
       'Onceway-Key',
@@ -126,6 +127,11 @@ function send (
     responseBytesMax: keep.responseBytesMax,
     limitsStream: true
   }, { maySend: () => !context.drain.stopped && lease.believed(context.deps.clock) })
+}
+
+/** Without the sender's own fields of this kind, in any spelling that some server takes for them. */
+function withoutSignature (headers: RawHeaders): string[] {
+  return [...pairs(headers)].flatMap((line) => STANDARD_FIELDS.includes(plainName(line[0])) ? [] : line)
 }
 
 /** null: no traces are made. */

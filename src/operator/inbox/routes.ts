@@ -1,5 +1,5 @@
 /** The inbox as a whole: depth and age by route, and routes that are paused. */
-import { inboxesOf } from '../../core/inbox/targets.ts'
+import { inboxesOf, targetRoutes } from '../../core/inbox/targets.ts'
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
 import type { Identity } from '../../core/operator/roles.ts'
@@ -63,9 +63,20 @@ export async function inboxRoutes ({ stores, config }: OperatorContext): Promise
 export async function pauseRoute (context: OperatorContext, identity: Identity, route: string, why: string): Promise<Outcome<PausedJson>> {
   const known = (await inboxRoutes(context)).routes.find((each) => each.route === route)
   if (known === undefined) return new OperatorProblem('not-found', 'No route of this name has an inbox.')
+  const targets = targetNames(context, route)
+  // What waited before the route had targets can be paused.
+  if (targets.length > 0 && known.waiting === 0) {
+    return new OperatorProblem('refused', `The messages of this route go to its targets. Pause ${targets.join(', ')}.`)
+  }
   const { name: who, via } = identity
   if (!await context.stores.operator.pause(route, { who, via, why })) return new OperatorProblem('refused', 'The route is paused already.')
   return after(context, route, 'Paused: messages are accepted and not delivered. Deliveries in flight go on.')
+}
+
+/** The inboxes of a route's targets, by name. */
+function targetNames ({ config }: Pick<OperatorContext, 'config'>, name: string): string[] {
+  const own = inboxesOf(config.routes).filter((route) => route.name === name)
+  return own.flatMap((route) => targetRoutes(route).map((target) => target.name))
 }
 
 export async function resumeRoute (context: OperatorContext, identity: Identity, route: string, why: string): Promise<Outcome<PausedJson>> {

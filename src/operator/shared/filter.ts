@@ -1,5 +1,5 @@
 /** What searches for records and for messages have in common: who it is, and when. */
-import { inboxesOf } from '../../core/inbox/targets.ts'
+import { inboxesOf, routeAndTarget } from '../../core/inbox/targets.ts'
 import { keyHashesOf } from './key-hashes.ts'
 import type { OperatorContext } from './operators.ts'
 import { badRequest, OperatorProblem, type Outcome } from './problem.ts'
@@ -52,8 +52,11 @@ export async function readCommon (
 
 /** Why nothing may have been found. What a route left that is in no configuration any more is found. */
 export function noteOfRoute ({ config }: Pick<OperatorContext, 'config'>, route: string | undefined, found: number): string[] {
-  const isKnown = route === undefined || [...config.routes, ...inboxesOf(config.routes)].some(({ name }) => name === route)
-  return found > 0 || isKnown ? [] : ['No route of the configuration has this name.']
+  if (found > 0 || route === undefined) return []
+  const inboxes = inboxesOf(config.routes)
+  const targets = inboxes.filter(({ name }) => name !== route && routeAndTarget(name).route === route).map(({ name }) => name)
+  if (targets.length > 0) return [`The messages of this route go to its targets: ${targets.join(', ')}.`]
+  return [...config.routes, ...inboxes].some(({ name }) => name === route) ? [] : ['No route of the configuration has this name.']
 }
 
 /** Without the members that are undefined. */
