@@ -199,7 +199,7 @@ export class MemoryInbox implements InboxStore {
   }
 
   async dueInMs (routes: readonly string[]): Promise<number | null> {
-    const next = this.#all().filter((row) => routes.includes(row.about.route) && this.#hasItsTurn(row))
+    const next = this.#all().filter((row) => routes.includes(row.about.route) && !this.#trials.has(row.about.route) && this.#hasItsTurn(row))
     const due = next.flatMap(({ dueAtMs }) => dueAtMs ?? [])
     return due.length === 0 ? null : Math.max(0, Math.min(...due) - this.#nowMs())
   }
