@@ -199,7 +199,8 @@ export class MemoryInbox implements InboxStore {
   }
 
   async dueInMs (routes: readonly string[]): Promise<number | null> {
-    const next = this.#all().filter((row) => routes.includes(row.about.route) && !this.#trials.has(row.about.route) && this.#hasItsTurn(row))
+    const open = routes.filter((route) => !this.#trials.has(route))
+    const next = this.#all().filter((row) => open.includes(row.about.route) && this.#hasItsTurn(row))
     const due = next.flatMap(({ dueAtMs }) => dueAtMs ?? [])
     return due.length === 0 ? null : Math.max(0, Math.min(...due) - this.#nowMs())
   }
