@@ -174,6 +174,19 @@ function accepting (open: OpenInbox): void {
     assert.equal(await store.look(calls[3]?.[1]?.id ?? assert.fail('it has a second')), null)
   })
 
+  test('calls at once have the turns of their group in the order in which they came, and not in that of their ids', async (t) => {
+    const { store } = await open(t)
+    const firsts = Array.from({ length: 8 }, () => messageOf({ group: 'turns' })).sort((one, other) => other.id.compare(one.id))
+    await Promise.all(firsts.map(async (first) =>
+      store.acceptAll([first, messageOf({ route: 'other', alongside: first.id, fingerprint: first.fingerprint })])))
+    const owner = await workerOf(store)
+    for (const { id } of firsts) {
+      const { token } = await takeOne(store, owner)
+      assert.deepEqual(token.id, id)
+      await store.settle(token, DELIVERED)
+    }
+  })
+
   test('batches that share their messages are accepted by one each, and never in part', async (t) => {
     const { store, second = store } = await open(t)
     const shared = Array.from({ length: 5 }, () => messageOf())

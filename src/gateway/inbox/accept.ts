@@ -48,8 +48,10 @@ async function accept (context: ModeContext, keyed: KeyedRequest, parts: readonl
   if ('kind' in made) return made
   const startedAtMs = context.deps.clock.monotonicMs()
   try {
-    const clash = await untakenClash(context, keyed, parts, made)
-    if (clash !== null || made.length === 0) return clash ?? acceptedAs(keyed, parts, made)
+    if (isUntaken(made)) {
+      const clash = await untakenClash(context, keyed, parts, made)
+      if (clash !== null || made.length === 0) return clash ?? acceptedAs(keyed, parts, made)
+    }
     const loading = context.recordCounts.load(keyed)
     if (loading !== null) await loading
     const full = fullOf(context, made)
@@ -118,7 +120,13 @@ function acceptedAs (keyed: KeyedRequest, parts: readonly Part[], made: readonly
   return accepted(keyed, parts, { news: new Set([...news, ...untaken]), unstored: new Set(untaken) })
 }
 
+/** Some part may have no target. The route's own inbox takes every part. */
+function isUntaken ([first]: readonly Made[]): boolean {
+  return first === undefined || first.place.target !== null
+}
+
 function partsWithout (parts: readonly Part[], made: readonly Made[]): Part[] {
+  if (!isUntaken(made)) return []
   const taken = new Set(made.map(({ part }) => part))
   return parts.filter((part) => !taken.has(part))
 }
@@ -146,6 +154,10 @@ function fullOf (context: ModeContext, made: readonly Made[]): Rejected | null {
 
 /** What is added to each inbox. */
 function sizesOf (made: readonly Made[]): Array<{ readonly name: string, readonly inbox: InboxPolicy, readonly size: InboxSize }> {
+  const [first] = made
+  if (made.length === 1 && first !== undefined) {
+    return [{ name: first.place.route.name, inbox: first.place.inbox, size: sizeOf([first.part]) }]
+  }
   const byName = Map.groupBy(made, ({ place }) => place.route.name)
   return Array.from(byName, ([name, those]) =>
     ({ name, inbox: (those[0] as Made).place.inbox, size: sizeOf(those.map(({ part }) => part)) }))

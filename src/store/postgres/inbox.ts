@@ -133,11 +133,14 @@ export class PostgresInbox implements InboxStore {
   async acceptAll (messages: readonly NewMessage[]): Promise<AcceptResult[]> {
     if (messages.length === 0) return []
     if (messages.some(({ group }) => group !== null)) this.#looksForDue.called.noteGroup()
-    if (this.#whole.idle) return this.#allOf(messages)
+    // Now: a batch of looks ends in the order of ids.
+    const number = this.#arrivals + 1
+    this.#arrivals += messages.length
+    if (this.#whole.idle) return this.#allOf(messages, number)
     const found = await Promise.all(messages.map(async ({ id, alongside }) =>
       (alongside === undefined ? null : await this.look(alongside)) ?? this.look(id)))
     const seen = found.flatMap((message): AcceptResult[] => message === null ? [] : [{ kind: 'seen', message }])
-    return seen.length === messages.length ? seen : this.#allOf(messages)
+    return seen.length === messages.length ? seen : this.#allOf(messages, number)
   }
 
   async look (id: Buffer): Promise<MessageDetail | null> {
@@ -258,9 +261,7 @@ export class PostgresInbox implements InboxStore {
     this.#settles.close()
   }
 
-  async #allOf (messages: readonly NewMessage[]): Promise<AcceptResult[]> {
-    const number = this.#arrivals + 1
-    this.#arrivals += messages.length
+  async #allOf (messages: readonly NewMessage[], number: number): Promise<AcceptResult[]> {
     return Promise.all(resultOf(await this.#whole.push({ messages, number })).map((result) => this.#certain(result)))
   }
 
