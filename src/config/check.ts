@@ -17,6 +17,7 @@ import type { Mistake, Path } from './read/problem.ts'
 import { checkRedis } from './redis.ts'
 import type { ConfigFile, UpstreamFile } from './schema.ts'
 import type { IdempotencyFile, RouteFile } from './routes/schema.ts'
+import type { InboxFile } from './routes/schema-inbox.ts'
 import { parseDuration, parseSize } from './read/units.ts'
 import { checkTelemetry } from './telemetry.ts'
 
@@ -152,6 +153,10 @@ function wrongOrigin (text: string): string | null {
   return null
 }
 
+function needsName (inbox: InboxFile | undefined): boolean {
+  return inbox?.targets !== undefined || inbox?.deadLetter !== undefined
+}
+
 function checkRoute (route: RouteFile, index: number, file: ConfigFile, base: string, sound: (path: Path) => boolean): Mistake[] {
   const path = ['routes', index]
   const upstream = sound([...path, 'upstream']) ? file.upstreams?.[route.upstream] : undefined
@@ -162,8 +167,8 @@ function checkRoute (route: RouteFile, index: number, file: ConfigFile, base: st
       ? [mistake([...path, 'upstream'], `"${printable(route.upstream)}" names no upstream; there ${namesText(Object.keys(file.upstreams ?? {}))}${didYouMean(route.upstream, Object.keys(file.upstreams ?? {}))}`)]
       : []),
     ...(sound([...path, 'match']) ? checkMatch(route, index) : []),
-    ...(guarded?.inbox?.targets !== undefined && route.name === undefined
-      ? [mistake([...path, 'name'], 'is missing: a route with inbox.targets needs one, which begins the names of their inboxes', 'key')]
+    ...(needsName(guarded?.inbox) && route.name === undefined
+      ? [mistake([...path, 'name'], 'is missing: a route with inbox.targets or inbox.deadLetter needs one, which begins the names of their inboxes', 'key')]
       : []),
     ...(guarded === undefined ? [] : checkBuffer(guarded, file, path)),
     ...(guarded === undefined ? [] : checkCertificateScope([...path, 'idempotency', 'scope'], guarded.scope, file.listen.tls)),

@@ -87,8 +87,9 @@ function unitOf (schema: SchemaNode | null): ((text: string) => number | null) |
 
 /** That of a list is for each of its values. undefined: there is no range. */
 export function rangeOf (path: Path): Range | undefined {
-  // A target of an inbox has the members of the inbox.
+  // The other consumers of an inbox have the members of the inbox.
   const at = path.indexOf('targets')
-  const names = path.filter((name, index) => typeof name !== 'number' && (at === -1 || index < at || index > at + 1))
+  const names = path.filter((name, index) =>
+    typeof name !== 'number' && name !== 'deadLetter' && (at === -1 || index < at || index > at + 1))
   return RANGES[names.slice(-2).join('.')] ?? RANGES[String(names.at(-1))]
 }

@@ -1,4 +1,5 @@
 /** The schema as tables for docs/reference/configuration.md, and as JSON Schema for editors. scripts/generate.ts writes both. */
+import { isDeepStrictEqual } from 'node:util'
 import { FINGERPRINT_DEFAULTS, RELAY_DEFAULTS } from './routes/schema.ts'
 import { fileSchema } from './schema.ts'
 import type { SchemaNode } from './read/schema-words.ts'
@@ -79,13 +80,29 @@ function section (name: string, node: SchemaNode): string {
   return `## ${name}\n\n${node.description ?? ''}\n\n${TABLE_HEAD}${rows(containerPath(name, node), node).join('')}`
 }
 
-/** A row for each member. The members of a container follow its row. */
-function rows (path: string, container: SchemaNode): string[] {
+interface Outer { readonly path: string, readonly node: SchemaNode }
+
+/** A row for each member. The members of a container follow its row. One row stands for all that an outer container has, too. */
+function rows (path: string, container: SchemaNode, outer: readonly Outer[] = []): string[] {
   const node = memberOf(container)
-  return Object.entries(node.properties ?? {}).flatMap(([name, child]) => {
+  const members = Object.entries(node.properties ?? {})
+  const elsewhere = outer.find((each) => members.filter((member) => has(each, member)).length >= FEWEST_TOGETHER)
+  const { known = [], own = [] } = Object.groupBy(members, (member) => has(elsewhere, member) ? 'known' : 'own')
+  const written = own.flatMap(([name, child]) => {
     const here = `${path}.${name}`
-    return [row(here, child, node, name), ...(isContainer(child) ? rows(containerPath(here, child), child) : [])]
+    const inside = isContainer(child) ? rows(containerPath(here, child), child, [{ path, node }, ...outer]) : []
+    return [row(here, child, node, name), ...inside]
   })
+  return elsewhere === undefined
+    ? written
+    : [...written, `| \`${path}.…\` | | as there | ${known.map(([name]) => `\`${name}\``).join(', ')}: as in \`${elsewhere.path}\` |\n`]
+}
+
+/** Of fewer, each says more by a row of its own. */
+const FEWEST_TOGETHER = 3
+
+function has (outer: Outer | undefined, [name, child]: readonly [string, SchemaNode]): boolean {
+  return isDeepStrictEqual(outer?.node.properties?.[name], child)
 }
 
 function row (path: string, node: SchemaNode, parent: SchemaNode, name: string): string {

@@ -35,7 +35,8 @@ test('an inbox has its defaults, said or not, and delivers at least once unless 
     keptMax: 1_000_000,
     keptBytesMax: 1024 ** 3,
     batch: 'refuse',
-    targets: []
+    targets: [],
+    deadLetter: null
   }
   for (const written of ['{ mode: inbox }', '{ mode: inbox, inbox: {} }', '{ mode: inbox, profile: relay }']) {
     const { inbox, inboxFor, unknown } = policyOf(t, written)
@@ -83,6 +84,27 @@ test('targets: each is as its route says, but for what it says itself; a secret 
   assert.deepEqual([billing.inbox.sign, audit.inbox.sign], [[SECRET, OTHER_SECRET], [OTHER_SECRET]])
   assert.deepEqual([billing.inbox.attemptsMax, audit.inbox.attemptsMax], [3, 2])
   assert.deepEqual(audit.inbox.order, { kind: 'header', name: 'x-a' })
+})
+
+test('who gets what dies: as the inbox says where it died, but for what it says itself', (t) => {
+  const written = [
+    `order: "header:X-A", onDead: stop-group, retryAfter: group, maxDepth: 7, sign: { secret: "${SECRET}" }, backoff: { schedule: [1m, 2m] }`,
+    `deadLetter: { upstream: payments, path: /dead, sign: { secret: "${OTHER_SECRET}" } }`,
+    'targets: { billing: { upstream: payments, backoff: { schedule: [5s] } }',
+    'audit: { upstream: payments, deadLetter: { upstream: payments, maxAttempts: 9, backoff: { longest: 20s } } } }'
+  ]
+  const inbox = policyOf(t, `{ mode: inbox, inbox: { ${written.join(', ')} } }`).inbox ?? assert.fail('it has an inbox')
+  const [own, billing, audit] = [inbox, ...inbox.targets.map((target) => target.inbox)].map(({ deadLetter }) => deadLetter)
+  assert.ok(own != null && billing != null && audit != null)
+  assert.deepEqual([own.upstream.name, own.path, billing.path, audit.path], ['payments', '/dead', '/dead', null])
+  assert.deepEqual([own.inbox.sign, billing.inbox.sign, audit.inbox.sign], [[OTHER_SECRET], [OTHER_SECRET], [SECRET]])
+  assert.deepEqual([own, billing, audit].map((each) => each.inbox.attemptsMax), [3, 2, 9])
+  assert.deepEqual([audit.inbox.backoff.longestMs, audit.inbox.backoff.scheduleMs], [20_000, null])
+  const { order, onDead, retryAfter, targets, deadLetter, depthMax } = own.inbox
+  assert.deepEqual({ order, onDead, retryAfter, targets, deadLetter, depthMax }, {
+    order: null, onDead: 'skip', retryAfter: { kind: 'route' }, targets: [], deadLetter: null, depthMax: 7
+  })
+  assert.equal(policyOf(t, '{ async: allowed, inbox: { deadLetter: { upstream: payments } } }').inbox?.deadLetter?.path, null)
 })
 
 test('what Retry-After holds back, what all gateways together may, signatures and fixed pauses', (t) => {
@@ -238,6 +260,31 @@ const REFUSED: ReadonlyArray<readonly [why: string, policy: string, said: RegExp
     'a mistake of a target',
     '{ mode: inbox, inbox: { targets: { a: { upstream: payments, maxAge: 0s } } } }',
     /^inbox\.targets\.a\.maxAge: "0s" must be between 1s and 366d$/
+  ],
+  [
+    'a consumer of what dies that is nowhere',
+    '{ mode: inbox, inbox: { deadLetter: { upstream: paymnets } } }',
+    /^inbox\.deadLetter\.upstream: "paymnets" names no upstream; did you mean payments\?$/
+  ],
+  [
+    'what no dead letter has',
+    '{ mode: inbox, inbox: { deadLetter: { upstream: payments, order: "header:X-A" } } }',
+    /^inbox\.deadLetter\.order: is not known/
+  ],
+  [
+    'a mistake of the consumer of what dies, once for all targets',
+    '{ mode: inbox, inbox: { deadLetter: { upstream: payments, maxAge: 0s }, targets: { a: { upstream: payments }, b: { upstream: payments } } } }',
+    /^inbox\.deadLetter\.maxAge: "0s" must be between 1s and 366d$/
+  ],
+  [
+    'a mistake that the consumer of what dies has from its inbox, once',
+    '{ mode: inbox, inbox: { rate: 0, deadLetter: { upstream: payments }, targets: { a: { upstream: payments } } } }',
+    /^inbox\.rate: /
+  ],
+  [
+    'a target of the name that what dies has',
+    '{ mode: inbox, inbox: { targets: { dead-letter: { upstream: payments } } } }',
+    /^inbox\.targets\.dead-letter: is the name of the inbox of what dies$/
   ],
   ['what is forwarded past the store', '{ mode: inbox, onStoreDown: forward }', /^onStoreDown: is not used: mode inbox/],
   ['a place for nobody', '{ mode: inbox, inbox: { concurrency: 0 } }', /^inbox\.concurrency: /],

@@ -97,6 +97,11 @@ test('a route without the inbox that it had leaves messages behind; one that com
     'Messages of charges::billing: the route no longer has this target. Waiting messages are not delivered.'
   )
   assert.equal(said(world, withTargets('audit', 'billing'), withTargets('audit')), '')
+  const withLetters = fileWith({ policy: '{ mode: inbox, inbox: { deadLetter: { upstream: payments } } }' })
+  assert.equal(
+    said(world, fileWith({ policy: '{ mode: inbox }' }), withLetters),
+    'Messages of charges::dead-letter: the route no longer has this target. Waiting messages are not delivered.'
+  )
 })
 
 test('another database orphans everything, another password of it nothing', (t) => {

@@ -112,7 +112,7 @@ export async function detailOf (store: InboxStore, { id }: Pick<NewMessage, 'id'
   return found
 }
 
-export async function stateOf (store: InboxStore, message: NewMessage): Promise<string> {
+export async function stateOf (store: InboxStore, message: Pick<NewMessage, 'id'>): Promise<string> {
   return (await detailOf(store, message)).state
 }
 

@@ -5,6 +5,7 @@ import { describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Fate, NewMessage } from '../../src/core/inbox/message.ts'
 import { inboxCells } from './inbox-cells.ts'
+import { inboxDeadLetters } from './inbox-dead-letters.ts'
 import { inboxDeliveries } from './inbox-deliveries.ts'
 import { inboxGroups } from './inbox-groups.ts'
 import { inboxHealth } from './inbox-health.ts'
@@ -46,6 +47,7 @@ export function inboxConformance (name: string, open: OpenInbox): void {
   describe(`${name}: messages are accepted`, () => { accepting(open) })
   describe(`${name}: messages are delivered`, () => { delivering(open) })
   describe(`${name}: the deliveries of a message`, () => { inboxDeliveries(open) })
+  describe(`${name}: dead letters`, () => { inboxDeadLetters(open) })
   describe(`${name}: workers that die`, () => { dying(open) })
   describe(`${name}: schemes of messages`, () => { inboxSchemes(open) })
   describe(`${name}: groups`, () => { inboxGroups(open) })

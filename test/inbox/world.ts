@@ -47,7 +47,8 @@ export const INBOX: InboxPolicy = {
   keptMax: 1_000,
   keptBytesMax: 1_000_000,
   batch: 'refuse',
-  targets: []
+  targets: [],
+  deadLetter: null
 }
 
 export function inboxRoute (

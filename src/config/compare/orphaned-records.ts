@@ -5,7 +5,7 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import { marksText, scopeText } from '../../core/protocol/aspects.ts'
-import { targetRouteName } from '../../core/inbox/targets.ts'
+import { inboxesOf } from '../../core/inbox/targets.ts'
 import { keySourceText } from '../../core/key/sources.ts'
 import type { GuardedRoute, Route } from '../../core/policy/policy.ts'
 import { hides, overlap } from '../../routing/match.ts'
@@ -71,11 +71,13 @@ function inFrontOf (route: Route, routes: readonly Route[]): readonly Route[] {
 }
 
 /** After a change from or to an inbox, retries still find records and messages. But without an inbox, messages are not delivered. */
-function leftInbox ({ name, idempotency: { inbox: old } }: GuardedRoute, { idempotency: { inbox: now } }: GuardedRoute): string[] {
-  if (old === null) return []
-  if (now !== null) {
-    const gone = old.targets.filter((target) => !now.targets.some((each) => each.name === target.name))
-    return gone.map((target) => `Messages of ${targetRouteName(name, target.name)}: the route no longer has this target. Waiting messages are not delivered.`)
+function leftInbox (old: GuardedRoute, now: GuardedRoute): string[] {
+  const { name, idempotency: { inbox } } = old
+  if (inbox === null) return []
+  if (now.idempotency.inbox !== null) {
+    const left = new Set(inboxesOf([now]).map((each) => each.name))
+    const gone = inboxesOf([old]).filter((each) => !left.has(each.name))
+    return gone.map((each) => `Messages of ${each.name}: the route no longer has this target. Waiting messages are not delivered.`)
   }
   return [`Messages of route ${name}: the route no longer has an inbox. Waiting messages are not delivered, although their retries get 202 (set async: allowed until all are delivered).`]
 }

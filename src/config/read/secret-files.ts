@@ -47,10 +47,12 @@ function secretsOf (tree: unknown): readonly Path[] {
 }
 
 /** `inbox.verify` is the old name of `verify`. */
-const SIGNATURE_BLOCKS = [['verify'], ['inbox', 'verify'], ['inbox', 'sign']] as const
+const SIGNATURE_BLOCKS = [['verify'], ['inbox', 'verify'], ['inbox', 'sign'], ['inbox', 'deadLetter', 'sign']] as const
 function signedTargets (route: unknown): Path[] {
   const targets = valueAt(route, ['idempotency', 'inbox', 'targets'])
-  return isTree(targets) ? Object.keys(targets).map((name) => ['inbox', 'targets', name, 'sign']) : []
+  return isTree(targets)
+    ? Object.keys(targets).flatMap((name) => [['inbox', 'targets', name, 'sign'], ['inbox', 'targets', name, 'deadLetter', 'sign']])
+    : []
 }
 
 const SIGNATURE_SECRETS = ['secret', 'previousSecret'] as const

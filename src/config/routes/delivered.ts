@@ -7,22 +7,30 @@ import { valueAt } from '../read/tree.ts'
 import { parseDuration, parseSize } from '../read/units.ts'
 import { readKeySources } from './key-source.ts'
 import type { IdempotencyFile } from './schema.ts'
-import type { DeliveredFile } from './schema-inbox.ts'
+import type { DeliveredFile, SentFile } from './schema-inbox.ts'
 import { NO_STANDARD_SECRET } from './verify.ts'
 
 /** `path`: of the block. */
-export function checkDelivered (inbox: DeliveredFile, { mode, retention, keep }: IdempotencyFile, path: Path): Mistake[] {
-  const at = (name: string) => [...path, name]
+export function checkDelivered (inbox: DeliveredFile, file: IdempotencyFile, path: Path): Mistake[] {
+  const { keep } = file
   return [
     ...checkOrder(inbox, path),
-    ...checkSign(inbox, mode, at('sign')),
-    ...checkBackoff(inbox, at('backoff')),
+    ...checkSent(inbox, file, path),
     ...((parseSize(inbox.maxBytes) ?? 0) < (parseSize(keep.requestBytesMax) ?? 0)
       ? [mistake(
-          at('maxBytes'),
+          [...path, 'maxBytes'],
         `must be at least keep.requestBytesMax (${keep.requestBytesMax}): a request of that size would never be accepted`
         )]
-      : []),
+      : [])
+  ]
+}
+
+/** Of any consumer. */
+export function checkSent (inbox: SentFile, { mode, retention }: IdempotencyFile, path: Path): Mistake[] {
+  const at = (name: string) => [...path, name]
+  return [
+    ...checkSign(inbox, mode, at('sign')),
+    ...checkBackoff(inbox, at('backoff')),
     ...(ms(inbox.keepDelivered) > ms(retention)
       ? [mistake(
           at('keepDelivered'),
@@ -48,7 +56,7 @@ function checkOrder ({ order, onDead, retryAfter }: DeliveredFile, path: Path): 
   ]
 }
 
-function checkBackoff ({ backoff: { first, longest, schedule }, maxAge, maxAttempts }: DeliveredFile, path: Path): Mistake[] {
+function checkBackoff ({ backoff: { first, longest, schedule }, maxAge, maxAttempts }: SentFile, path: Path): Mistake[] {
   const inAllMs = (schedule ?? []).reduce((total, pause) => total + ms(pause), 0)
   return [
     ...(ms(longest) < ms(first) ? [mistake([...path, 'longest'], `is shorter than backoff.first (${first})`)] : []),
@@ -61,7 +69,7 @@ function checkBackoff ({ backoff: { first, longest, schedule }, maxAge, maxAttem
   ]
 }
 
-function checkSign ({ sign }: DeliveredFile, mode: IdempotencyFile['mode'], path: Path): Mistake[] {
+function checkSign ({ sign }: SentFile, mode: IdempotencyFile['mode'], path: Path): Mistake[] {
   if (sign === undefined) return []
   // The consumer would get signed and unsigned requests.
   if (mode !== 'inbox') return [mistake(path, 'can be there with mode inbox only: what is executed at once is not signed', 'key')]
@@ -81,7 +89,12 @@ export function attemptsOfSchedule (inbox: Record<string, unknown>): void {
   if (Array.isArray(schedule)) inbox.maxAttempts ??= schedule.length + 1
 }
 
-export function deliveredOf (inbox: DeliveredFile): Omit<InboxPolicy, 'schedule' | 'batch' | 'targets'> {
+/** What `from` has of these members and `to` has not, as a whole: a secret and its previous one are of one consumer. */
+export function inherit (names: readonly string[], from: Record<string, unknown>, to: Record<string, unknown>): void {
+  for (const name of names) if (Object.hasOwn(from, name) && !Object.hasOwn(to, name)) to[name] = structuredClone(from[name])
+}
+
+export function deliveredOf (inbox: Omit<DeliveredFile, 'deadLetter'>): Omit<InboxPolicy, 'schedule' | 'batch' | 'targets' | 'deadLetter'> {
   return {
     concurrency: inbox.concurrency,
     ratePerSecond: inbox.rate ?? null,

@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { KeySource } from '../../core/policy/key-source.ts'
 import { readsBody } from '../../core/key/sources.ts'
 import type { InboxPolicy, UpstreamPolicy, ValueSource } from '../../core/policy/policy.ts'
+import { checkDeadLetter, deadLetterOf } from './dead-letter.ts'
 import { checkDelivered, deliveredOf, ms, valueSourceOf } from './delivered.ts'
 import { readKeySources } from './key-source.ts'
 import { mistake } from '../read/problem.ts'
@@ -38,6 +39,7 @@ export function checkInbox (file: IdempotencyFile, path: Path, upstreams: readon
         `must be at least inbox.backoff.longest (${backoff.longest}): a sender's own retry may come that late`
         )]
       : []),
+    ...checkDeadLetter(inbox, file, at('deadLetter'), upstreams),
     ...checkTargets(file, at('targets'), upstreams),
     ...(batch === 'split' && inbox.maxDepth < 2
       ? [mistake(at('maxDepth'), 'must be at least 2 with batch: split: a batch of two events would never be accepted')]
@@ -55,7 +57,13 @@ export function inboxOf (file: IdempotencyFile, upstreams: readonly UpstreamPoli
   const { mode, async, inbox = INBOX_DEFAULTS } = file
   if (mode !== 'inbox' && async !== 'allowed') return null
   const schedule = scheduleOf(inbox)
-  return { ...deliveredOf(inbox), schedule, batch: inbox.batch, targets: targetsOf(inbox, schedule, upstreams) }
+  return {
+    ...deliveredOf(inbox),
+    schedule,
+    batch: inbox.batch,
+    targets: targetsOf(inbox, schedule, upstreams),
+    deadLetter: deadLetterOf(inbox, upstreams)
+  }
 }
 
 function scheduleOf ({ deliverAt, delay, longestDelay }: InboxFile): InboxPolicy['schedule'] {

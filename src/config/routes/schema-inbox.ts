@@ -5,8 +5,8 @@ import { InboxVerify } from './schema-verify.ts'
 import { duration, NAME_PATTERN, secret, shape, size } from '../read/schema-words.ts'
 import { DURATION_PATTERN } from '../read/units.ts'
 
-/** How one consumer gets its messages. */
-const DELIVERED = {
+/** How any consumer gets its messages. */
+const SENT = {
   concurrency: Type.Integer({
     minimum: 1,
     maximum: 1000,
@@ -30,11 +30,6 @@ const DELIVERED = {
       description: 'Maximum of deliveries started per second, in all processes together.'
     }))
   }, { ...shape, description: 'What the consumer takes of all gateways together. They share it through the database.' })),
-  retryAfter: Type.String({
-    maxLength: 256,
-    default: 'route',
-    description: 'What a 429 or 503 with `Retry-After` holds back until then. `route`: the whole route. `message`: this message. `group`: its group. `header:NAME` or `json:/pointer`: messages with the same value, for example those of a tenant.'
-  }),
   sign: Type.Optional(Type.Object({
     secret: secret('`whsec_` and the Base64 of 24 to 75 bytes. The consumer knows it too.', { maxLength: 1024 }),
     secretFile: Type.Optional(Type.String({ minLength: 1, description: 'File with the secret.' })),
@@ -61,23 +56,7 @@ const DELIVERED = {
     pattern: DURATION_PATTERN,
     description: 'If every delivery has failed for this long, the inbox is paused. Every `backoff.longest` one message tries whether the consumer is back. Absent: never.'
   })),
-  order: Type.Optional(Type.String({
-    maxLength: 256,
-    description:
-      '`header:NAME` or `json:/pointer`. Messages with the same value are delivered one after another, in the order of acceptance.'
-  })),
-  onDead: Type.Enum(['skip', 'stop-group'], {
-    default: 'skip',
-    description: 'Whether a dead or held message lets its group go on (skip), or stops it until an operator acts (stop-group).'
-  }),
   deadRetention: duration('30d', 'How long dead, held and discarded messages are kept.'),
-  maxDepth: Type.Integer({
-    minimum: 1,
-    maximum: 100_000_000,
-    default: 1_000_000,
-    description: 'Maximum of waiting messages of this route. More get 503 before anything is stored.'
-  }),
-  maxBytes: size('1GiB', 'Maximum of bytes of bodies, without header fields, of waiting, held and dead messages. More get 503 too. At least `keep.requestBytesMax`.'),
   keepDelivered: duration('0s', 'How long the request of a delivered message is kept, so that an operator can replay it. At most `retention`. 0s: it is deleted at delivery.'),
   maxKept: Type.Integer({
     minimum: 1,
@@ -88,13 +67,47 @@ const DELIVERED = {
   maxKeptBytes: size('1GiB', 'Maximum of bytes of their bodies. Beyond, the oldest are deleted.')
 }
 
-const Target = Type.Object({
+const RECEIVER = {
   upstream: Type.String({ pattern: NAME_PATTERN, description: 'The upstream that gets these messages.' }),
   path: Type.Optional(Type.String({
     pattern: '^/[!"$-~]*$',
     maxLength: 1024,
     description: 'Path and query of each delivery, in visible ASCII. Absent: those of the request.'
+  }))
+}
+
+/** How a consumer gets what is accepted for it. */
+const DELIVERED = {
+  ...SENT,
+  retryAfter: Type.String({
+    maxLength: 256,
+    default: 'route',
+    description: 'What a 429 or 503 with `Retry-After` holds back until then. `route`: the whole route. `message`: this message. `group`: its group. `header:NAME` or `json:/pointer`: messages with the same value, for example those of a tenant.'
+  }),
+  order: Type.Optional(Type.String({
+    maxLength: 256,
+    description:
+      '`header:NAME` or `json:/pointer`. Messages with the same value are delivered one after another, in the order of acceptance.'
   })),
+  onDead: Type.Enum(['skip', 'stop-group'], {
+    default: 'skip',
+    description: 'Whether a dead or held message lets its group go on (skip), or stops it until an operator acts (stop-group).'
+  }),
+  maxDepth: Type.Integer({
+    minimum: 1,
+    maximum: 100_000_000,
+    default: 1_000_000,
+    description: 'Maximum of waiting messages of this route. More get 503 before anything is stored.'
+  }),
+  maxBytes: size('1GiB', 'Maximum of bytes of bodies, without header fields, of waiting, held and dead messages. More get 503 too. At least `keep.requestBytesMax`.'),
+  deadLetter: Type.Optional(Type.Object({ ...RECEIVER, ...SENT }, {
+    ...shape,
+    description: 'Another consumer, which gets each message that dies, with why. What it does not say is as in `inbox`, or as in the target that it belongs to.'
+  }))
+}
+
+const Target = Type.Object({
+  ...RECEIVER,
   when: Type.Optional(Type.Record(
     Type.String({ pattern: '^(?:header:|json:/)' }),
     Type.Array(Type.String({ minLength: 1, maxLength: 256 }), { minItems: 1, maxItems: 256 }),
@@ -141,5 +154,8 @@ export type TargetFile = Static<typeof Target>
 
 export type DeliveredFile = Omit<TargetFile, 'upstream' | 'path' | 'when'>
 
-/** The members that a target has from its route if it does not say otherwise. */
+export type SentFile = Omit<NonNullable<DeliveredFile['deadLetter']>, 'upstream' | 'path'>
+
+/** The members that a target has from its route if it does not say otherwise, and a dead-letter target from its inbox. */
 export const DELIVERED_NAMES = Object.keys(DELIVERED)
+export const SENT_NAMES = Object.keys(SENT)

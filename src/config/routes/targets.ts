@@ -1,28 +1,28 @@
 /** The targets of an inbox: what they have from their route, their checks and their policy. */
 import type { Condition, InboxPolicy, InboxTarget, UpstreamPolicy } from '../../core/policy/policy.ts'
-import { didYouMean } from '../read/nearest.ts'
-import { mistake, pathText, printable } from '../read/problem.ts'
+import { DEAD_LETTER } from '../../core/inbox/targets.ts'
+import { mistake, pathText } from '../read/problem.ts'
 import type { Mistake, Path } from '../read/problem.ts'
 import { isTree } from '../read/tree.ts'
 import { parseSize } from '../read/units.ts'
-import { attemptsOfSchedule, checkDelivered, deliveredOf, valueSourceOf } from './delivered.ts'
+import { checkDeadLetter, deadLetterOf, spreadDeadLetter } from './dead-letter.ts'
+import { attemptsOfSchedule, checkDelivered, deliveredOf, inherit, valueSourceOf } from './delivered.ts'
+import { checkReceiver, receiverOf } from './receiver.ts'
 import type { IdempotencyFile } from './schema.ts'
 import { DELIVERED_NAMES } from './schema-inbox.ts'
 import type { InboxFile, TargetFile } from './schema-inbox.ts'
 
-/** A member that a target does not have is its route's, as a whole: a secret and its previous one are of one consumer. */
+/** A member that a target does not have is its route's. */
 export function spreadTargets (inbox: Record<string, unknown>): void {
   if (!isTree(inbox.targets)) return
   for (const target of Object.values(inbox.targets)) {
     if (!isTree(target)) continue
     attemptsOfSchedule(target)
-    const inherited = DELIVERED_NAMES.filter((name) => Object.hasOwn(inbox, name) && !Object.hasOwn(target, name))
-    for (const name of inherited) target[name] = structuredClone(inbox[name])
+    inherit(DELIVERED_NAMES, inbox, target)
     attemptsOfSchedule(target)
+    spreadDeadLetter(target)
   }
 }
-
-const DOT_SEGMENT = /\/(?:\.|%2e){1,2}(?:\/|$)/i
 
 /** `upstreams`: their names. null: they cannot be read. */
 export function checkTargets (file: IdempotencyFile, path: Path, upstreams: readonly string[] | null): Mistake[] {
@@ -31,16 +31,10 @@ export function checkTargets (file: IdempotencyFile, path: Path, upstreams: read
   // A request that is executed at once is for one upstream.
   if (file.mode !== 'inbox') return [mistake(path, 'can be there with mode inbox only', 'key')]
   return [...checkSize(file, path), ...Object.entries(targets).flatMap(([name, target]) => [
-    ...(upstreams === null || upstreams.includes(target.upstream)
-      ? []
-      : [mistake(
-          [...path, name, 'upstream'],
-        `"${printable(target.upstream)}" names no upstream${didYouMean(target.upstream, upstreams)}`
-        )]),
-    ...(target.path !== undefined && DOT_SEGMENT.test(target.path.split('?', 1)[0] ?? '')
-      ? [mistake([...path, name, 'path'], 'has a segment of dots, which servers read differently')]
-      : []),
+    ...(name === DEAD_LETTER ? [mistake([...path, name], 'is the name of the inbox of what dies', 'key')] : []),
+    ...checkReceiver(target, [...path, name], upstreams),
     ...checkDelivered(target, file, [...path, name]),
+    ...checkDeadLetter(target, file, [...path, name, 'deadLetter'], upstreams),
     ...Object.keys(target.when ?? {})
       .filter((written) => valueSourceOf(written) === null)
       .map((written) => mistake([...path, name, 'when', written], 'is neither header:NAME nor json:/pointer', 'key')),
@@ -61,13 +55,19 @@ function checkSize ({ keep, inbox }: IdempotencyFile, path: Path): Mistake[] {
     : [mistake(path, `are ${count}, and keep.requestBytesMax is ${keep.requestBytesMax}: together at most 256MiB, because one acceptance writes the body for each target`)]
 }
 
-/** A mistake that targets have from their route is the route's alone. */
+/** A mistake that other consumers have from their inbox is the inbox's alone. */
 export function withoutInherited (mistakes: readonly Mistake[]): Mistake[] {
   const said = new Set(mistakes.map(textOf))
-  return mistakes.filter((each) => {
-    const at = each.path.indexOf('targets')
-    return at === -1 || !said.has(textOf({ ...each, path: each.path.filter((_, index) => index !== at && index !== at + 1) }))
-  })
+  return mistakes.filter((each) => !sourcesOf(each.path).some((path) => said.has(textOf({ ...each, path }))))
+}
+
+/** Where a member of this path may come from. */
+function sourcesOf (path: Path): Path[] {
+  const [targets, letter] = [path.indexOf('targets'), path.indexOf('deadLetter')]
+  const ofLetter = letter === -1 ? [] : [path.filter((_, index) => index !== letter)]
+  return targets === -1
+    ? ofLetter
+    : [path, ...ofLetter].map((each) => each.filter((_, index) => index !== targets && index !== targets + 1)).concat(ofLetter)
 }
 
 function textOf ({ path, message }: Pick<Mistake, 'path' | 'message'>): string {
@@ -80,17 +80,12 @@ export function targetsOf (
   schedule: InboxPolicy['schedule'],
   upstreams: readonly UpstreamPolicy[]
 ): InboxTarget[] {
-  return Object.entries(targets).map(([name, target]) => {
-    const upstream = upstreams.find((each) => each.name === target.upstream)
-    if (upstream === undefined) throw new Error(`no upstream ${target.upstream}: the check let it pass`)
-    return {
-      name,
-      upstream,
-      path: target.path ?? null,
-      when: conditionsOf(target),
-      inbox: { ...deliveredOf(target), schedule, batch: 'refuse', targets: [] }
-    }
-  })
+  return Object.entries(targets).map(([name, target]) => ({
+    name,
+    ...receiverOf(target, upstreams),
+    when: conditionsOf(target),
+    inbox: { ...deliveredOf(target), schedule, batch: 'refuse', targets: [], deadLetter: deadLetterOf(target, upstreams) }
+  }))
 }
 
 function conditionsOf ({ when = {} }: Pick<TargetFile, 'when'>): Condition[] {

@@ -144,8 +144,19 @@ type FateOfMessage =
     readonly error: string
     readonly answer: Answer | null
     readonly counts?: false
+    /** Another message, which is accepted in the commit that ends this one. Absent: there is none. */
+    readonly letter?: DeadLetter
   }
   | { readonly kind: 'held', readonly error: string }
+
+/** The message that tells another consumer of a dead one (dead-letter.ts). It has no group. The rest is as in the dead message. */
+export interface DeadLetter {
+  readonly id: Buffer
+  readonly route: string
+  readonly target: string
+  readonly headers: RawHeaders
+  readonly deadKeepMs: number
+}
 
 /** A message for its sender and for operators. Times are milliseconds since the Unix epoch, by the store's clock. */
 export interface MessageDetail {

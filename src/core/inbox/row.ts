@@ -3,7 +3,7 @@
  * (transitions.ts) holds rows of this shape. Never reads a clock: the store's driver passes the time in.
  */
 import { DELIVERIES_MAX, NO_REPLY } from './message.ts'
-import type { Delivery, Fate, MessageDetail, NewMessage, PastDelivery, Reply, StoredRequest } from './message.ts'
+import type { DeadLetter, Delivery, Fate, MessageDetail, NewMessage, PastDelivery, Reply, StoredRequest } from './message.ts'
 
 export interface MessageRow extends MessageDetail {
   /** The scheme of the id. */
@@ -64,6 +64,27 @@ export function acceptedRow (message: NewMessage, number: number, isBehind: bool
     answer: null,
     request
   }
+}
+
+/** The row of a dead letter, from that of the message which has died. */
+export function letterRow (
+  dead: MessageRow,
+  { id, route, target, headers, deadKeepMs }: DeadLetter,
+  number: number,
+  nowMs: number
+): MessageRow {
+  return acceptedRow({
+    ...dead,
+    id,
+    earlierId: null,
+    group: null,
+    tenant: null,
+    delayMs: 0,
+    stops: false,
+    deadKeepMs,
+    request: { ...dead.request, target, headers },
+    about: { ...dead.about, route }
+  }, number, false, nowMs)
 }
 
 export function detailOf (row: MessageRow): MessageDetail {

@@ -4,11 +4,23 @@
  * takes the request.
  */
 import { framedDigest } from '../record/digest.ts'
+import { SIGNATURE } from '../headers/carrier-kinds.ts'
+import { carrierOf } from '../headers/carriers.ts'
+import { pairs } from '../headers/lines.ts'
 import { bodyValue, headerText } from '../key/values.ts'
 import { lookInto } from '../json/pointer.ts'
 import type { Pointer, Unread } from '../json/pointer.ts'
 import type { Value, Values } from '../policy/key-source.ts'
-import type { Condition, GuardedRoute, IdempotencyPolicy, InboxPolicy, InboxTarget, Route, ValueSource } from '../policy/policy.ts'
+import type {
+  Condition,
+  GuardedRoute,
+  IdempotencyPolicy,
+  InboxPolicy,
+  InboxTarget,
+  Route,
+  ScopePolicy,
+  ValueSource
+} from '../policy/policy.ts'
 import type { RawHeaders } from '../record/record.ts'
 
 /** Between the names of route and target. No name that a file gives has it. */
@@ -17,9 +29,12 @@ export const TARGET_MARK = '::'
 /** A route with an inbox: `mode: inbox`, or `async: allowed`. */
 export interface InboxRoute extends GuardedRoute { readonly idempotency: IdempotencyPolicy & { readonly inbox: InboxPolicy } }
 
-/** Every inbox of the configuration: those of the routes, each before those of its targets. */
+/** Every inbox of the configuration: those of the routes, each before those of its targets and of what dies in it. */
 export function inboxesOf (routes: readonly Route[]): InboxRoute[] {
-  return routes.filter(hasInbox).flatMap((route) => [route, ...targetRoutes(route)])
+  return routes.filter(hasInbox).flatMap((route) => [route, ...targetRoutes(route)]).flatMap((inbox) => {
+    const letters = deadLetterRoute(inbox)
+    return letters === null ? [inbox] : [inbox, letters]
+  })
 }
 
 function hasInbox (route: Route): route is InboxRoute {
@@ -30,8 +45,21 @@ export function targetRoutes (route: InboxRoute): InboxRoute[] {
   return route.idempotency.inbox.targets.map((target) => targetRoute(route, target))
 }
 
+/** As the last part of an inbox's name. No target has this name. */
+export const DEAD_LETTER = 'dead-letter'
+
+export function isDeadLetter (inbox: string): boolean {
+  return inbox.endsWith(`${TARGET_MARK}${DEAD_LETTER}`) && !inbox.startsWith('/')
+}
+
+/** The inbox of what dies in this one (dead-letter.ts). null: it goes to nobody. */
+export function deadLetterRoute (inbox: InboxRoute): InboxRoute | null {
+  const { deadLetter } = inbox.idempotency.inbox
+  return deadLetter === null ? null : targetRoute(inbox, { ...deadLetter, name: DEAD_LETTER })
+}
+
 /** The target as a route: its messages are judged by the route's policy, and delivered as the target says. */
-export function targetRoute (route: GuardedRoute, { name, upstream, inbox }: InboxTarget): InboxRoute {
+export function targetRoute (route: GuardedRoute, { name, upstream, inbox }: Pick<InboxTarget, 'name' | 'upstream' | 'inbox'>): InboxRoute {
   return { ...route, name: targetRouteName(route.name, name), upstream, idempotency: { ...route.idempotency, hops: upstream.hops, inbox } }
 }
 
@@ -79,6 +107,17 @@ function holds ({ source, values: wanted }: Condition, valueOf: (source: ValueSo
   const value = valueOf(source)
   if (value.kind === 'unfit') return value.why
   return value.kind === 'value' && wanted.includes(value.text)
+}
+
+/** What names the sender is for this gateway, and not for several consumers, who may belong to others. A signature gives nobody a right. */
+export function withoutCredentials (fields: readonly string[], scope: ScopePolicy): string[] {
+  const named = new Set(scope.kind === 'parts' ? scope.parts.flatMap((part) => part.kind === 'header' ? [part.name] : []) : [])
+  return [...pairs(fields)].flatMap((line) => {
+    const name = line[0].toLowerCase()
+    const carrier = carrierOf(name)
+    const isCredential = carrier !== undefined && carrier.class !== 'selector' && carrier.what !== SIGNATURE
+    return isCredential || named.has(name) ? [] : line
+  })
 }
 
 /** One value of a request. */

@@ -152,7 +152,11 @@ export interface InboxPolicy {
   readonly batch: 'refuse' | 'split'
   /** Who gets the messages. Empty: the route's upstream, and no others. */
   readonly targets: readonly InboxTarget[]
+  /** Who gets what dies here. It has an inbox of its own (core/inbox/dead-letter.ts). null: nobody. */
+  readonly deadLetter: DeadLetterTarget | null
 }
+
+export type DeadLetterTarget = Pick<InboxTarget, 'upstream' | 'path' | 'inbox'>
 
 /** One of several consumers of a route. It has an inbox of its own (core/inbox/targets.ts). */
 export interface InboxTarget {
@@ -162,7 +166,7 @@ export interface InboxTarget {
   readonly path: string | null
   /** All must hold. Empty: it takes every message. */
   readonly when: readonly Condition[]
-  /** Without targets of its own. */
+  /** Without targets of its own. That of a dead-letter target has no dead-letter target either. */
   readonly inbox: InboxPolicy
 }
 

@@ -3,6 +3,7 @@
  * result cannot be written, the next worker delivers the message again.
  */
 import { keptHeaders, answerHeaders } from '../../core/headers/headers.ts'
+import { withDeadLetter } from '../../core/inbox/dead-letter.ts'
 import { fateBefore, fateOf, replyOf } from '../../core/inbox/delivery.ts'
 import type { SendOutcome } from '../../core/inbox/delivery.ts'
 import { plainName } from '../../core/headers/fields.ts'
@@ -61,8 +62,9 @@ export async function deliver (
   delivery: Delivery,
   listener: DeliveryListener
 ): Promise<void> {
-  const before = fateBefore(delivery, route.idempotency.inbox)
-  if (before !== null) {
+  const spent = fateBefore(delivery, route.idempotency.inbox)
+  if (spent !== null) {
+    const before = withDeadLetter(spent, delivery, route)
     listener.ended(null, true)
     report(context, route, delivery, before, await settle(context, route, delivery, before), null)
     listener.settled(null)
@@ -169,11 +171,14 @@ async function readOn (body: AsyncIterable<Buffer>): Promise<void> {
 
 // ---------------------------------------------------------------- what it came to
 
-function judged (context: DeliverContext, { idempotency }: InboxRoute, { tries, ageMs }: Delivery, sent: SendOutcome, ms: number): Fate {
+function judged (context: DeliverContext, route: InboxRoute, delivery: Delivery, sent: SendOutcome, ms: number): Fate {
   const { clock, random } = context.deps
+  const { idempotency } = route
+  const { tries, ageMs } = delivery
   const chance = random.bytes(CHANCE_BYTES).readUInt32BE() / CHANCES
   const fate = fateOf(sent, { tries, ageMs: ageMs + ms, chance, nowMs: clock.wallMs() }, idempotency, idempotency.inbox)
-  return { ...withRequestKept(asKept(fate, idempotency), idempotency.inbox), reply: replyOf(sent, ms, idempotency) }
+  const kept = withRequestKept(asKept(fate, idempotency), idempotency.inbox)
+  return { ...withDeadLetter(kept, delivery, route), reply: replyOf(sent, ms, idempotency) }
 }
 
 const CHANCE_BYTES = 4
@@ -299,6 +304,7 @@ function report (
     status: fate.kind === 'held' ? null : fate.status,
     // The store keeps the code alone, because senders see it.
     error: fate.kind === 'delivered' ? undefined : explained(fate.error, upstream.name),
+    deadLetter: fate.kind === 'dead' ? fate.letter?.id.toString('base64url') : undefined,
     inMs: fate.kind === 'again' ? fate.inMs : undefined,
     ms: ms === null ? undefined : Math.round(ms)
   }

@@ -3,7 +3,7 @@ import { timingSafeEqual } from 'node:crypto'
 import { messageScope } from '../../core/inbox/acceptance.ts'
 import type { MessageDetail } from '../../core/inbox/message.ts'
 import type { TargetMessage } from '../../core/inbox/message-view.ts'
-import { routeAndTarget, targetMessageId } from '../../core/inbox/targets.ts'
+import { isDeadLetter, routeAndTarget, targetMessageId } from '../../core/inbox/targets.ts'
 import type { ScopePart, ScopePolicy } from '../../core/policy/policy.ts'
 import type { ProblemCode } from '../../core/protocol/problems.ts'
 import { ID_BYTES } from '../../core/record/record.ts'
@@ -36,7 +36,8 @@ export async function findMessage (context: FindContext, request: CallerRequest,
   if (message === 'unreachable') return UNREACHABLE
   // Its scope was made by the route, whichever target has it.
   const route = message === null ? undefined : inboxes.get(routeAndTarget(message.about.route).route)
-  if (message === null || route === undefined) return NONE
+  // Nobody was told of a dead letter but its consumer.
+  if (message === null || route === undefined || isDeadLetter(message.about.route)) return NONE
   // No signature is verified here. The status of a signed message is for its named sender alone.
   const { scope, jwt, key, verify } = route.idempotency
   const caller = await callerScope(

@@ -1,17 +1,15 @@
 /** The messages that a request becomes: who gets them, what is stored, and their place in an order. */
 import { rulesOf } from '../../core/forward/deciding.ts'
 import { guardedRequestHeaders } from '../../core/forward/forwarding.ts'
-import { SIGNATURE } from '../../core/headers/carrier-kinds.ts'
-import { carrierOf } from '../../core/headers/carriers.ts'
-import { pairs, withoutFields } from '../../core/headers/lines.ts'
+import { withoutFields } from '../../core/headers/lines.ts'
 import { withoutAsync } from '../../core/headers/prefer.ts'
 import { verifierOf } from '../../core/headers/signature.ts'
 import { messageGroup, messageScope, messageTenant } from '../../core/inbox/acceptance.ts'
 import type { NewMessage } from '../../core/inbox/message.ts'
 import { scheduleOf } from '../../core/inbox/schedule.ts'
-import { takersOf, targetMessageId, targetRoute, valueAt } from '../../core/inbox/targets.ts'
+import { takersOf, targetMessageId, targetRoute, valueAt, withoutCredentials } from '../../core/inbox/targets.ts'
 import type { Value } from '../../core/policy/key-source.ts'
-import type { GuardedRoute, InboxPolicy, InboxTarget, ScopePolicy, ValueSource } from '../../core/policy/policy.ts'
+import type { GuardedRoute, InboxPolicy, InboxTarget, ValueSource } from '../../core/policy/policy.ts'
 import type { RawHeaders } from '../../core/record/record.ts'
 import type { KeyedRequest, Part } from '../fingerprint/keyed-request.ts'
 
@@ -128,17 +126,6 @@ function fieldsOf (
   })
   const sent = target === null ? fields : withoutCredentials(fields, idempotency.scope)
   return withoutFields(sent, upstream.requestHeaders.map(([name]) => name))
-}
-
-/** What names the sender is for this gateway, and not for several consumers, who may belong to others. A signature gives nobody a right. */
-function withoutCredentials (fields: readonly string[], scope: ScopePolicy): string[] {
-  const named = new Set(scope.kind === 'parts' ? scope.parts.flatMap((part) => part.kind === 'header' ? [part.name] : []) : [])
-  return [...pairs(fields)].flatMap((line) => {
-    const name = line[0].toLowerCase()
-    const carrier = carrierOf(name)
-    const isCredential = carrier !== undefined && carrier.class !== 'selector' && carrier.what !== SIGNATURE
-    return isCredential || named.has(name) ? [] : line
-  })
 }
 
 /** A value that cannot be read is none: a pause holds back that message alone. */

@@ -1,5 +1,5 @@
 /** What searches for records and for messages have in common: who it is, and when. */
-import { inboxesOf, routeAndTarget } from '../../core/inbox/targets.ts'
+import { inboxesOf, targetRoutes } from '../../core/inbox/targets.ts'
 import { keyHashesOf } from './key-hashes.ts'
 import type { OperatorContext } from './operators.ts'
 import { badRequest, OperatorProblem, type Outcome } from './problem.ts'
@@ -54,7 +54,7 @@ export async function readCommon (
 export function noteOfRoute ({ config }: Pick<OperatorContext, 'config'>, route: string | undefined, found: number): string[] {
   if (found > 0 || route === undefined) return []
   const inboxes = inboxesOf(config.routes)
-  const targets = inboxes.filter(({ name }) => name !== route && routeAndTarget(name).route === route).map(({ name }) => name)
+  const targets = inboxes.filter(({ name }) => name === route).flatMap((each) => targetRoutes(each).map(({ name }) => name))
   if (targets.length > 0) return [`The messages of this route go to its targets: ${targets.join(', ')}.`]
   return [...config.routes, ...inboxes].some(({ name }) => name === route) ? [] : ['No route of the configuration has this name.']
 }

@@ -6,7 +6,18 @@ import { claimedId } from '../../core/inbox/message.ts'
 import type { HealthChange, RouteHealth } from '../../core/inbox/health.ts'
 import { answerBound } from '../../core/inbox/bound.ts'
 import type { BoundAnswer, BoundQuestion, BoundState } from '../../core/inbox/bound.ts'
-import { blocks, deliveryOf, detailOf, firstDueAtMs, isPast, listedOf, NO_REQUEST, replyOfFate, violation } from '../../core/inbox/row.ts'
+import {
+  blocks,
+  deliveryOf,
+  detailOf,
+  firstDueAtMs,
+  isPast,
+  letterRow,
+  listedOf,
+  NO_REQUEST,
+  replyOfFate,
+  violation
+} from '../../core/inbox/row.ts'
 import type { MessageRow } from '../../core/inbox/row.ts'
 import { hasItsTurn, messageTransition, POSTPONE_SLACK_MS, turnsOf } from '../../core/inbox/transitions.ts'
 import type { MessageChange, MessageEvent, Moment } from '../../core/inbox/transitions.ts'
@@ -187,6 +198,7 @@ export class MemoryInbox implements InboxStore {
   async settle (token: DeliveryToken, fate: Fate): Promise<boolean> {
     const row = this.#messages.get(nameOf(token.id))
     if (row === undefined || this.#write([row], () => ({ kind: 'settle', token, fate })).length === 0) return false
+    if (fate.kind === 'dead' && fate.letter !== undefined) this.#save(letterRow(row, fate.letter, ++this.#numbers, this.#nowMs()))
     this.#list(row, fate.kind === 'delivered' ? null : fate.error, replyOfFate(fate))
     return true
   }

@@ -10,6 +10,7 @@ import { lockLimit } from './claims.ts'
 import { BELIEVED, type Session, type Statement } from './statements.ts'
 import { hasWaitedInVain, isDeadlock, isUniqueViolation } from './faults.ts'
 import { addGroups, type Groups } from './inbox-accept.ts'
+import { MESSAGE_COLUMNS, nextNumber } from './inbox-arrivals.ts'
 import type { Called } from './inbox-called.ts'
 import type { HandedOut, Reach } from './inbox-reach.ts'
 import { toDelivery, type TakenColumns } from './inbox-rows.ts'
@@ -209,7 +210,12 @@ const LISTING = new Fields<Settling>([
   ...SETTLED_FIELDS,
   ['reply_status', 'smallint', ({ fate }) => fate.reply.status],
   ['body', 'bytea', ({ fate }) => fate.reply.body],
-  ['is_cut', 'bool', ({ fate }) => fate.reply.isCut]
+  ['is_cut', 'bool', ({ fate }) => fate.reply.isCut],
+  ['letter_id', 'bytea', ({ fate }) => fate.letter?.id ?? null],
+  ['letter_route', 'text', ({ fate }) => fate.letter?.route ?? null],
+  ['letter_target', 'bytea', ({ fate }) => fate.letter?.target ?? null],
+  ['letter_headers', 'bytea', ({ fate }) => fate.letter?.headers ?? null],
+  ['letter_keep_ms', 'bigint', ({ fate }) => fate.letter?.deadKeepMs ?? null]
 ])
 
 /** The message's row has all of it, and none is listed. */
@@ -230,7 +236,7 @@ ${settling(schema)}
 returning m.id, ${BEHIND}`
 }
 
-/** The same where some of them are not delivered. What ended is listed in the same statement. */
+/** The same where some of them are not delivered. What ended is listed in the same statement, and dead letters are accepted. */
 const MESSAGE_SETTLE_LISTING: Statement = {
   name: 'message_settle_listing',
   writes: true,
@@ -238,11 +244,26 @@ const MESSAGE_SETTLE_LISTING: Statement = {
   text: (schema) => `with ${locked(schema, LISTING)}, settled as (
   ${settling(schema)}
   returning m.id, ${BEHIND}, w.state, w.attempt, coalesce(m.settled_at, clock_timestamp()) as at,
-            w.took_ms, w.reply_status as status, w.error, w.content_type, w.body, w.is_cut
+            w.took_ms, w.reply_status as status, w.error, w.content_type, w.body, w.is_cut,
+            w.letter_id, w.letter_route, w.letter_target, w.letter_headers, w.letter_keep_ms
 ), ended as (
   select * from settled where state <> 'delivered'
-), ${listing(schema, 'ended')}
+), ${listing(schema, 'ended')}, letters as (
+  ${acceptingLetters(schema)}
+)
 select id, behind from settled`
+}
+
+/** The rest of a letter is as in the dead message, whose row this statement changes. Nothing of that is changed by it. */
+function acceptingLetters (schema: string): string {
+  return `insert into ${schema}.messages (${MESSAGE_COLUMNS})
+  select s.letter_id, m.scheme, ${nextNumber(schema)}, 0, 'waiting', true, statement_timestamp(), statement_timestamp(), s.letter_route, null, m.holds, false,
+         m.keep_ms, s.letter_keep_ms, m.bytes, m.fp_alg, m.fingerprint, m.scope_hash, m.method, m.path, m.request_id, m.instance, m.key_hash, m.key_text,
+         s.letter_target, s.letter_headers, m.body, null, null
+    from settled s cross join lateral (select * from ${schema}.messages d where d.id = any (array[s.id])) m
+   where s.letter_id is not null
+   order by s.letter_id
+  on conflict (id) do nothing`
 }
 
 const BEHIND = 'case when not m.blocks then m.group_id end as behind'

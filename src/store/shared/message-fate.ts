@@ -1,7 +1,7 @@
 /** The outcome of a delivery, as the columns that a database's driver writes. */
-import { encodeAnswer } from '../../core/protocol/codec.ts'
+import { encodeAnswer, encodeHeaders } from '../../core/protocol/codec.ts'
 import { NO_REPLY } from '../../core/inbox/message.ts'
-import type { Fate, MessageState, Reply } from '../../core/inbox/message.ts'
+import type { DeadLetter, Fate, MessageState, Reply } from '../../core/inbox/message.ts'
 import { replyOfFate } from '../../core/inbox/row.ts'
 import type { Answer } from '../../core/record/record.ts'
 
@@ -17,6 +17,16 @@ export interface FateColumns {
   /** It was no delivery, so it does not count as a try. */
   readonly untried: boolean
   readonly reply: Reply
+  /** null: there is none. */
+  readonly letter: LetterColumns | null
+}
+
+export interface LetterColumns {
+  readonly id: Buffer
+  readonly route: string
+  readonly target: Buffer
+  readonly headers: Buffer
+  readonly deadKeepMs: number
 }
 
 export function columnsOfFate (fate: Fate): FateColumns {
@@ -31,7 +41,8 @@ export function columnsOfFate (fate: Fate): FateColumns {
         requestMs: Math.round(fate.requestMs ?? 0),
         untried: false,
         // Its answer says the rest.
-        reply: { ...replyOfFate(fate), body: NO_REPLY.body, isCut: false }
+        reply: { ...replyOfFate(fate), body: NO_REPLY.body, isCut: false },
+        letter: null
       }
     case 'again':
       return {
@@ -42,7 +53,8 @@ export function columnsOfFate (fate: Fate): FateColumns {
         answer: null,
         requestMs: 0,
         untried: fate.counts === false,
-        reply: replyOfFate(fate)
+        reply: replyOfFate(fate),
+        letter: null
       }
     case 'dead':
       return {
@@ -53,7 +65,8 @@ export function columnsOfFate (fate: Fate): FateColumns {
         answer: bytesOf(fate.answer),
         requestMs: 0,
         untried: fate.counts === false,
-        reply: replyOfFate(fate)
+        reply: replyOfFate(fate),
+        letter: fate.letter === undefined ? null : letterColumns(fate.letter)
       }
     case 'held':
       return {
@@ -64,9 +77,14 @@ export function columnsOfFate (fate: Fate): FateColumns {
         answer: null,
         requestMs: 0,
         untried: false,
-        reply: replyOfFate(fate)
+        reply: replyOfFate(fate),
+        letter: null
       }
   }
+}
+
+function letterColumns ({ id, route, target, headers, deadKeepMs }: DeadLetter): LetterColumns {
+  return { id, route, target: Buffer.from(target, 'latin1'), headers: encodeHeaders(headers), deadKeepMs: Math.round(deadKeepMs) }
 }
 
 /** An answer that cannot be encoded is not kept. Its message must not be delivered again for that. */

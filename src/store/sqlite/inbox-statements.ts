@@ -13,6 +13,26 @@ const NEW = [
 /** Its number is the greatest there is, and one: after all that stand there. */
 export const insert = `insert into messages (state, blocks, ${NEW.join(', ')}) values ('waiting', 1, ${NEW.map(() => '?').join(', ')})`
 
+const LETTER: Partial<Record<typeof NEW[number], string>> = {
+  id: '?1',
+  attempt: '0',
+  due_at: '?2',
+  received_at: '?2',
+  route: '?3',
+  dead_keep_ms: '?4',
+  target: '?5',
+  headers: '?6',
+  group_id: 'null',
+  stops: '0',
+  tenant_id: 'null',
+  not_before: 'null'
+}
+
+/** The rest is as in the message that has died. */
+export const insertLetter = `
+insert into messages (state, blocks, ${NEW.join(', ')}) select 'waiting', 1, ${NEW.map((name) => LETTER[name] ?? name).join(', ')} from messages where id = ?7
+on conflict (id) do nothing`
+
 export const isRecorded = 'select 1 from records where id = ? and (expires_at is null or expires_at > ?)'
 
 export const isClaimed = 'select 1 from records where id = ? and state = \'claimed\' and owner = ? and attempt = ?'

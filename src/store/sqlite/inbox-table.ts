@@ -20,7 +20,7 @@ import type {
   TakeMessages
 } from '../../ports/inbox.ts'
 import { columnsOfFate, UNDECODABLE } from '../shared/message-fate.ts'
-import type { FateColumns } from '../shared/message-fate.ts'
+import type { FateColumns, LetterColumns } from '../shared/message-fate.ts'
 import { fitting } from '../shared/message-room.ts'
 import { alternately, Shares } from '../shared/shares.ts'
 import type { Kind } from '../shared/shares.ts'
@@ -43,6 +43,7 @@ import {
   forgetRecord,
   gone,
   insert,
+  insertLetter,
   isAlive,
   isBehind,
   isClaimed,
@@ -163,7 +164,7 @@ export class InboxTable {
 
   settle (
     { id, owner, attempt }: DeliveryToken,
-    { state, inMs, status, error, answer, requestMs, untried, reply }: FateColumns,
+    { state, inMs, status, error, answer, requestMs, untried, reply, letter }: FateColumns,
     nowMs: number
   ): boolean {
     const found = this.#prepare(find).get(id)
@@ -176,6 +177,7 @@ export class InboxTable {
     } else {
       this.#write(found, { state, status, error, dueAtMs: null, answer, requestMs, reply }, nowMs)
     }
+    if (letter !== null) this.#putLetter(found, letter, nowMs)
     if (state !== 'delivered') listDelivery(this.#prepare, id, { ...reply, attempt, atMs: nowMs, error })
     return true
   }
@@ -288,6 +290,10 @@ export class InboxTable {
       Math.round(keepMs), Math.round(deadKeepMs), body.length, fingerprint.alg, fingerprint.value, scopeHash,
       method, about.path, about.requestId, about.instance, about.keyHash, about.keyText, target, headers, body, scheme, tenant, notBefore
     )
+  }
+
+  #putLetter (dead: Columns, { id, route, target, headers, deadKeepMs }: LetterColumns, nowMs: number): void {
+    this.#prepare(insertLetter).run(id, nowMs, route, deadKeepMs, target, headers, dead.id as Uint8Array)
   }
 
   /**

@@ -33,6 +33,7 @@ export function inboxPolicy (changes: Partial<InboxPolicy> = {}): InboxPolicy {
     keptBytesMax: 1_000_000,
     batch: 'refuse',
     targets: [],
+    deadLetter: null,
     ...changes
   }
 }
