@@ -120,6 +120,22 @@ test('a change that is committed is told as done, even if the record cannot be r
   assert.equal(await stateOf(world, id), 'completed')
 })
 
+test('a route whose messages go to targets is not paused: each target is, and what waited before it had any', async (t) => {
+  const targets = '{ a: { upstream: payments }, b: { upstream: payments } }'
+  const world = await World.open(t, { inbox: `{ deadLetter: { upstream: payments }, targets: ${targets} }` })
+  const { inbox, operator } = world.store
+  const refused = await world.post('/inbox/routes/events/pause', { reason: REASON })
+  assert.equal(refused.status, 409)
+  assert.equal(refused.body.detail, 'The messages of this route go to its targets. Pause events::a, events::b.')
+  assert.deepEqual(await operator.paused(), [])
+  for (const name of ['events::b', 'events::a::dead-letter']) {
+    assert.equal((await world.post(`/inbox/routes/${encodeURIComponent(name)}/pause`, { reason: REASON })).status, 200)
+  }
+  await inbox.accept(messageOf({ route: 'events' }))
+  assert.equal((await world.post('/inbox/routes/events/pause', { reason: REASON })).status, 200)
+  assert.deepEqual((await operator.paused()).map(({ route }) => route).sort(), ['events', 'events::a::dead-letter', 'events::b'])
+})
+
 test('a route is paused and resumed even if its inbox cannot be read again, or is in no configuration any more', async (t) => {
   const world = await World.open(t)
   await dead(world)

@@ -37,7 +37,6 @@ routes:
     match: { path: /hooks }
     upstream: payments
     idempotency: { mode: inbox, scope: public }
-admin:
 `
 
 export interface Answer {
@@ -73,12 +72,22 @@ export class World {
     this.processClock = parts.processClock
   }
 
-  /** `admin`: the block of the configuration, one member a line. Absent: a token for each role, named like it. */
-  static async open (t: TestContext, { admin = 'auth: { tokensFile: tokens }' }: { readonly admin?: string } = {}): Promise<World> {
+  /**
+   * `admin`: the block of the configuration, one member a line. Absent: a token for each role, named like it. `inbox`: of one more route,
+   * `events`.
+   */
+  static async open (
+    t: TestContext,
+    { admin = 'auth: { tokensFile: tokens }', inbox }: { readonly admin?: string, readonly inbox?: string } = {}
+  ): Promise<World> {
+    const events = inbox === undefined
+      ? ''
+      : `  - { name: events, match: { path: /events }, upstream: payments, idempotency: { mode: inbox, scope: public, inbox: ${inbox} } }\n`
     const directory = makeDirectory('api')
     const tokens = ROLES.map((role) => tokenLine({ name: `${role}@example.com`, role, hash: hashOf(TOKENS[role]) }))
     writeFileSync(join(directory.path, 'tokens'), `${tokens.join('\n')}\n`)
-    writeFileSync(join(directory.path, 'onceway.yaml'), `${CONFIG}  port: 0\n${admin.split('\n').map((line) => `  ${line}\n`).join('')}`)
+    const members = ['port: 0', ...admin.split('\n')].map((line) => `  ${line}\n`)
+    writeFileSync(join(directory.path, 'onceway.yaml'), `${CONFIG}${events}admin:\n${members.join('')}`)
     const { config } = load(join(directory.path, 'onceway.yaml'), { env: {} })
     const clock = { nowMs: Date.now() }
     const store = await openSqlite({ dataDir: directory.path, exclusive: true, nowMs: () => clock.nowMs })
