@@ -150,7 +150,7 @@ export interface InboxStore {
   health: () => Promise<RouteHealth[]>
   /** true: it changed something. For `well`: it ended a pause. */
   changeHealth: (change: HealthChange) => Promise<boolean>
-  /** The commit also accepts the letter of a death. false: the token does not match this delivery any more. Nothing changed. */
+  /** The commit also accepts the copy that a death may have. false: the token does not match this delivery any more. Nothing changed. */
   settle: (token: DeliveryToken, fate: Fate) => Promise<boolean>
   /** Takes back the messages of dead workers, at most `limit`. Also calls the turn of each group whose turn was not called. */
   recover: (limit: number) => Promise<Recovered>

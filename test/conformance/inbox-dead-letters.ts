@@ -1,4 +1,4 @@
-/** A dead letter: the message that tells another consumer of one that has died. */
+/** The copy of a dead message that another consumer gets. */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'

@@ -30,7 +30,7 @@ export function checkDeadLetter (
 }
 
 /**
- * It has the bounds of its inbox, and none of them refuses a letter: what died has passed them. The file has passed
+ * It has the bounds of its inbox, and none of them refuses a copy: what died has passed them. The file has passed
  * {@link checkDeadLetter}.
  */
 export function deadLetterOf (

@@ -1,7 +1,7 @@
 /**
- * What dies in an inbox may go to another consumer, with why (`inbox.deadLetter`). It is a message like any other, in an inbox of its own:
- * the name of the inbox with DEAD_LETTER (targets.ts) behind it. The commit that ends the dead message accepts it. So there is one for each
- * death, and none without one. Pure.
+ * What dies in an inbox may go to another consumer, with why (`inbox.deadLetter`). Its copy is a message like any other, in an inbox of its
+ * own: the name of the inbox with DEAD_LETTER (targets.ts) behind it. The commit that ends the dead message accepts the copy. So there is
+ * one for each death, and none without one. Pure.
  */
 import { withoutFields } from '../headers/lines.ts'
 import { framedDigest } from '../record/digest.ts'
@@ -9,7 +9,7 @@ import type { DeadLetter, Delivery, Fate } from './message.ts'
 import { deadLetterRoute, withoutCredentials } from './targets.ts'
 import type { InboxRoute } from './targets.ts'
 
-/** The fate. If it is a death, with its dead letter. */
+/** The fate. If it is a death, with the copy for the dead-letter target. */
 export function withDeadLetter (fate: Fate, { token: { id, attempt }, request, tries }: Delivery, route: InboxRoute): Fate {
   const to = deadLetterRoute(route)
   if (fate.kind !== 'dead' || to === null) return fate

@@ -144,12 +144,12 @@ type FateOfMessage =
     readonly error: string
     readonly answer: Answer | null
     readonly counts?: false
-    /** Another message, which is accepted in the commit that ends this one. Absent: there is none. */
+    /** Its copy, which is accepted in the commit that ends this one. Absent: there is none. */
     readonly letter?: DeadLetter
   }
   | { readonly kind: 'held', readonly error: string }
 
-/** The message that tells another consumer of a dead one (dead-letter.ts). It has no group. The rest is as in the dead message. */
+/** The copy of a dead message that another consumer gets (dead-letter.ts). It has no group. The rest is as in the dead message. */
 export interface DeadLetter {
   readonly id: Buffer
   readonly route: string

@@ -66,7 +66,7 @@ export function acceptedRow (message: NewMessage, number: number, isBehind: bool
   }
 }
 
-/** The row of a dead letter, from that of the message which has died. */
+/** The row of the copy of a dead message, from that message's row. */
 export function letterRow (
   dead: MessageRow,
   { id, route, target, headers, deadKeepMs }: DeadLetter,

@@ -27,7 +27,7 @@
  * | accept | the message's request arrives, for the first time or as a duplicate |
  * | acceptOther | another request arrives under the same id |
  * | take | a living worker takes it, if it is the turn of this message in its group |
- * | settle:delivered, :again, :held, :dead | its worker reports how the delivery ended. A dead letter is accepted with a death |
+ * | settle:delivered, :again, :held, :dead | its worker reports how the delivery ended. A death may accept a copy for another consumer |
  * | lapse:again, lapse:held | its worker is found to be gone. A message that `holds` is held, any other waits again |
  * | retry, discard | an operator's command |
  * | replay | the same: what was delivered is delivered once more |

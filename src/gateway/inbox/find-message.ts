@@ -36,7 +36,7 @@ export async function findMessage (context: FindContext, request: CallerRequest,
   if (message === 'unreachable') return UNREACHABLE
   // Its scope was made by the route, whichever target has it.
   const route = message === null ? undefined : inboxes.get(routeAndTarget(message.about.route).route)
-  // Nobody was told of a dead letter but its consumer.
+  // Only its consumer was told of the copy of a dead message.
   if (message === null || route === undefined || isDeadLetter(message.about.route)) return NONE
   // No signature is verified here. The status of a signed message is for its named sender alone.
   const { scope, jwt, key, verify } = route.idempotency

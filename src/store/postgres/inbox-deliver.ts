@@ -236,7 +236,7 @@ ${settling(schema)}
 returning m.id, ${BEHIND}`
 }
 
-/** The same where some of them are not delivered. What ended is listed in the same statement, and dead letters are accepted. */
+/** The same where some of them are not delivered. What ended is listed in the same statement, and copies of what died are accepted. */
 const MESSAGE_SETTLE_LISTING: Statement = {
   name: 'message_settle_listing',
   writes: true,
@@ -254,7 +254,7 @@ const MESSAGE_SETTLE_LISTING: Statement = {
 select id, behind from settled`
 }
 
-/** The rest of a letter is as in the dead message, whose row this statement changes. Nothing of that is changed by it. */
+/** The rest of a copy is as in the dead message. This statement changes its row, and nothing of that. */
 function acceptingLetters (schema: string): string {
   return `insert into ${schema}.messages (${MESSAGE_COLUMNS})
   select s.letter_id, m.scheme, ${nextNumber(schema)}, 0, 'waiting', true, statement_timestamp(), statement_timestamp(), s.letter_route, null, m.holds, false,

@@ -28,7 +28,7 @@ const LETTER: Partial<Record<typeof NEW[number], string>> = {
   not_before: 'null'
 }
 
-/** The rest is as in the message that has died. */
+/** The copy of a dead message. The rest is as there. */
 export const insertLetter = `
 insert into messages (state, blocks, ${NEW.join(', ')}) select 'waiting', 1, ${NEW.map((name) => LETTER[name] ?? name).join(', ')} from messages where id = ?7
 on conflict (id) do nothing`
