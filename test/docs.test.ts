@@ -9,6 +9,7 @@ import { promisify } from 'node:util'
 import { call } from './harness/call.ts'
 import { makeDirectory } from './harness/directory.ts'
 import { eventually } from './harness/eventually.ts'
+import { assertShown, walkOf } from './harness/page.ts'
 import { startProcess } from './harness/process-gateway.ts'
 import { CREATED, startWitness } from './harness/witness.ts'
 
@@ -136,40 +137,6 @@ test('the walk of docs/guides/accept-now-deliver-later.md does what its comments
   await witness.reached(2)
   assert.deepEqual(witness.seen.map(({ target }) => target).sort(), ['/hooks', '/reports'])
 })
-
-/** A command of a page, and what the page shows of its output. */
-interface Step { readonly script: string, readonly output: string }
-
-function walkOf (page: string): Step[] {
-  return Array.from(page.matchAll(/```sh\n((?:(?!```)[\s\S])*)```\n```text\n([\s\S]*?)```/g), ([, script = '', output = '']) => ({
-    script,
-    output
-  }))
-}
-
-/** Every line that the page shows is printed, in this order. */
-function assertShown ({ script, output }: Step, printed: string): void {
-  const lines = plainLines(printed)
-  let at = 0
-  for (const line of plainLines(output)) {
-    const found = lines.indexOf(line, at)
-    assert.ok(found >= 0, `${script}prints no line\n${line}\nbehind line ${at} of\n${lines.join('\n')}`)
-    at = found + 1
-  }
-}
-
-/** Without what differs from run to run: ids, owners, times, directories, names of processes. */
-function plainLines (text: string): string[] {
-  return text.trimEnd().split(/\r?\n/).map((line) => line
-    .replaceAll(/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, 'UUID')
-    .replaceAll(/(?<![\w-])[\w-]{43}(?![\w-])/g, 'ID')
-    .replaceAll(/\b[0-9a-f]{32}\b/g, 'OWNER')
-    .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, 'TIME')
-    .replace(/under [^\s,:]+/, 'under DIRECTORY')
-    .replace(/^(gateway: +).*/, '$1NAME')
-    .replace(/^(delivery: .*, )\d+ ms$/, '$1DURATION')
-    .trimEnd())
-}
 
 interface Clone {
   readonly url: string
