@@ -74,7 +74,7 @@ test('each target gets its own message: its path, its signature, its retries; th
   ]
   const other = await consumer(t)
   const gateway = await startGateway(t, { routes: [inboxRoute({ targets }, {}, other.url)] })
-  const headers = { 'X-Api-Key': 'secret', Cookie: 'a=b', 'X-Kind': 'kept', 'Stripe-Signature': 't=1,v1=abc' }
+  const headers = { 'X-Api-Key': 'secret', Cookie: 'a=b', 'X-Kind': 'kept', 'Stripe-Signature': 't=1,v1=abc', 'X-Real-Ip': '10.0.0.7' }
   const response = await send(gateway, 'k1', { type: 'paid', account: 'a' }, headers)
   assert.equal(response.status, 202)
   const { id, location } = await response.json() as Accepted
@@ -95,6 +95,7 @@ test('each target gets its own message: its path, its signature, its retries; th
   for (const { headers: got } of [...billing.seen, ...search.seen]) {
     assert.deepEqual([got.authorization, got['x-api-key'], got.cookie], [undefined, undefined, undefined], 'no credential of the sender')
     assert.deepEqual([got['x-kind'], got['stripe-signature']], ['kept', 't=1,v1=abc'])
+    assert.deepEqual(Object.keys(got).filter((name) => /forwarded|real-ip/.test(name)), [], 'nor its address')
   }
   assert.deepEqual(audit.seen.map(({ headers: got }) => got.authorization), Array.from({ length: 3 }, () => 'Bearer of-audit'))
   const keys = new Set([billing, audit, search].map(({ seen: [first] }) => first?.headers['onceway-key']))

@@ -6,7 +6,7 @@
 import { withoutFields } from '../headers/lines.ts'
 import { framedDigest } from '../record/digest.ts'
 import type { DeadLetter, Delivery, Fate } from './message.ts'
-import { deadLetterRoute, withoutCredentials } from './targets.ts'
+import { deadLetterRoute, withoutSender } from './targets.ts'
 import type { InboxRoute } from './targets.ts'
 
 /** The fate. If it is a death, with the copy for the dead-letter target. */
@@ -14,7 +14,7 @@ export function withDeadLetter (fate: Fate, { token: { id, attempt }, request, t
   const to = deadLetterRoute(route)
   if (fate.kind !== 'dead' || to === null) return fate
   const { upstream, idempotency: { scope, inbox } } = to
-  const sent = withoutCredentials(request.headers, scope)
+  const sent = withoutSender(request.headers, scope)
   const letter: DeadLetter = {
     id: deadLetterId(id, attempt),
     route: to.name,

@@ -6,6 +6,7 @@
 import { framedDigest } from '../record/digest.ts'
 import { SIGNATURE } from '../headers/carrier-kinds.ts'
 import { carrierOf } from '../headers/carriers.ts'
+import { isForwarded, plainName } from '../headers/fields.ts'
 import { pairs } from '../headers/lines.ts'
 import { bodyValue, headerText } from '../key/values.ts'
 import { lookInto } from '../json/pointer.ts'
@@ -109,14 +110,17 @@ function holds ({ source, values: wanted }: Condition, valueOf: (source: ValueSo
   return value.kind === 'value' && wanted.includes(value.text)
 }
 
-/** What names the sender is for this gateway, and not for several consumers, who may belong to others. A signature gives nobody a right. */
-export function withoutCredentials (fields: readonly string[], scope: ScopePolicy): string[] {
+/**
+ * What names the sender, or says where it is, is for this gateway, and not for several consumers, who may belong to others. A signature
+ * gives nobody a right.
+ */
+export function withoutSender (fields: readonly string[], scope: ScopePolicy): string[] {
   const named = new Set(scope.kind === 'parts' ? scope.parts.flatMap((part) => part.kind === 'header' ? [part.name] : []) : [])
   return [...pairs(fields)].flatMap((line) => {
     const name = line[0].toLowerCase()
     const carrier = carrierOf(name)
     const isCredential = carrier !== undefined && carrier.class !== 'selector' && carrier.what !== SIGNATURE
-    return isCredential || named.has(name) ? [] : line
+    return isCredential || named.has(name) || isForwarded(plainName(name)) ? [] : line
   })
 }
 

@@ -7,7 +7,7 @@ import { verifierOf } from '../../core/headers/signature.ts'
 import { messageGroup, messageScope, messageTenant } from '../../core/inbox/acceptance.ts'
 import type { NewMessage } from '../../core/inbox/message.ts'
 import { scheduleOf } from '../../core/inbox/schedule.ts'
-import { takersOf, targetMessageId, targetRoute, valueAt, withoutCredentials } from '../../core/inbox/targets.ts'
+import { takersOf, targetMessageId, targetRoute, valueAt, withoutSender } from '../../core/inbox/targets.ts'
 import type { Value } from '../../core/policy/key-source.ts'
 import type { GuardedRoute, InboxPolicy, InboxTarget, ValueSource } from '../../core/policy/policy.ts'
 import type { RawHeaders } from '../../core/record/record.ts'
@@ -124,7 +124,7 @@ function fieldsOf (
     extra: upstream.requestHeaders,
     bodyBytes: body.length
   })
-  const sent = target === null ? fields : withoutCredentials(fields, idempotency.scope)
+  const sent = target === null ? fields : withoutSender(fields, idempotency.scope)
   return withoutFields(sent, upstream.requestHeaders.map(([name]) => name))
 }
 

@@ -32,7 +32,9 @@ const DELIVERY: Delivery = {
   request: {
     method: 'POST',
     target: '/things?token=a',
-    headers: ['Host', 'api.test', 'Authorization', 'Bearer a', 'X-Tenant', 'b', 'X-Kind', 'c', 'Stripe-Signature', 't=1'],
+    headers: [
+      'Host', 'api.test', 'Authorization', 'Bearer a', 'X-Tenant', 'b', 'X-Forwarded-For', '10.0.0.7', 'X-Kind', 'c', 'Stripe-Signature', 't=1'
+    ],
     body: Buffer.from('{}')
   }
 }
@@ -42,7 +44,7 @@ function letterOf (fate: Fate): DeadLetter {
   return (fate.kind === 'dead' ? fate.letter : undefined) ?? assert.fail('there is a letter')
 }
 
-test('it says why, and has no credential of the sender', () => {
+test('it says why, and not who sent it', () => {
   const { id, ...letter } = letterOf(withDeadLetter(DEAD, DELIVERY, routeWith(letters('/dead?of=things'))))
   assert.equal(id.length, 32)
   assert.deepEqual(letter, {
