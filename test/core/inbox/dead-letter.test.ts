@@ -33,7 +33,8 @@ const DELIVERY: Delivery = {
     method: 'POST',
     target: '/things?token=a',
     headers: [
-      'Host', 'api.test', 'Authorization', 'Bearer a', 'X-Tenant', 'b', 'X-Forwarded-For', '10.0.0.7', 'X-Kind', 'c', 'Stripe-Signature', 't=1'
+      'Host', 'api.test', 'Authorization', 'Bearer a', 'X-Tenant', 'b', 'X-Forwarded-For', '10.0.0.7',
+      'X-Kind', 'c', 'Stripe-Signature', 't=1'
     ],
     body: Buffer.from('{}')
   }
