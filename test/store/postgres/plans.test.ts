@@ -4,10 +4,12 @@
  * from then on a batch of settles read every record that was not completed.
  */
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
 import { after, before, describe, test, type TestContext } from 'node:test'
+import type { Fate } from '../../../src/core/inbox/message.ts'
 import type { Claim } from '../../../src/core/record/record.ts'
 import type { PostgresRecordStore } from '../../../src/store/postgres/open.ts'
-import { acceptInTurn, DELIVERED, messageOf, ROUTE, takeOne, workerOf } from '../../conformance/inbox-world.ts'
+import { acceptInTurn, DEAD, DELIVERED, messageOf, ROUTE, takeOne, workerOf } from '../../conformance/inbox-world.ts'
 import { bring, rivalOf, seenOf, settlementOf, tokenOf, until } from '../../conformance/record-world.ts'
 import { needs } from '../../harness/needs.ts'
 import { query, startPostgres, type PostgresServer } from '../../harness/postgres.ts'
@@ -48,14 +50,21 @@ describe('plans', needs('postgres'), () => {
       await acceptInTurn(inbox, Array.from({ length: LATER }, () => messageOf()))
       const owner = await workerOf(inbox)
       const taken = await inbox.take({ routes: [{ route: ROUTE, places: LATER }], owner })
-      const read = await entriesReadBy(world, 'messages', async (store) => {
-        await batches(taken, ({ token }) => store.inbox.settle(token, DELIVERED), (isSettled) => isSettled)
-      })
-      assert.ok(read.byKey >= LATER, `${read.byKey} entries of keys`)
-      assert.ok(read.elsewhere < ELSEWHERE_MAX, `${read.elsewhere} entries of other indexes were read for ${LATER} messages`)
+      const half = LATER / 2
+      for (const [part, fate] of [[taken.slice(0, half), () => DELIVERED], [taken.slice(half), deadWithACopy]] as const) {
+        const read = await entriesReadBy(world, 'messages', async (store) => {
+          await batches(part, ({ token }) => store.inbox.settle(token, fate()), (isSettled) => isSettled)
+        })
+        assert.ok(read.byKey >= half, `${read.byKey} entries of keys`)
+        assert.ok(read.elsewhere < ELSEWHERE_MAX, `${read.elsewhere} entries of other indexes were read for ${half} messages`)
+      }
     })
   }
 })
+
+function deadWithACopy (): Fate {
+  return { ...DEAD, letter: { id: randomBytes(32), route: `${ROUTE}::dead-letter`, target: '/', headers: [], deadKeepMs: 60_000 } }
+}
 
 /** Tables of what is over, with statistics of the moment. */
 async function worldOfADay (t: TestContext, server: PostgresServer, prepared: boolean): Promise<PostgresWorld> {
