@@ -289,6 +289,7 @@ export class Deliverer {
         },
         judged: (taken) => { this.#health.note(name, taken) },
         tenantPaused: (forMs) => { this.#track(this.#tenantPauses.begin(delivery, forMs)) },
+        copied: () => { this.#messageArrived = true },
         settled: (againInMs) => {
           // The next message of its group need not wait for the rest of a long answer.
           this.#poller.runSoon()

@@ -98,7 +98,7 @@ Each change leaves an audit row: who, when, why.
   resume   deliver again
 
   --all            change every message that the filter finds. retry and discard require --state, replay --route
-  --route R        only messages of this route, or of a target: orders::billing
+  --route R        only messages of this route, or of a target's inbox: orders::billing, orders::dead-letter
   --group G        only messages of this group: the value that inbox.order names. It needs --route
   --key K          only messages of this key
   --state S        waiting, delivering, delivered, held, dead or discarded

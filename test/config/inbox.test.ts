@@ -91,14 +91,14 @@ test('who gets what dies: as the inbox says where it died, but for what it says 
     `order: "header:X-A", onDead: stop-group, retryAfter: group, maxDepth: 7, sign: { secret: "${SECRET}" }, backoff: { schedule: [1m, 2m] }`,
     `deadLetter: { upstream: payments, path: /dead, sign: { secret: "${OTHER_SECRET}" } }`,
     'targets: { billing: { upstream: payments, backoff: { schedule: [5s] } }',
-    'audit: { upstream: payments, deadLetter: { upstream: payments, maxAttempts: 9, backoff: { longest: 20s } } } }'
+    'audit: { upstream: payments, deadLetter: { upstream: payments, backoff: { longest: 20s } } } }'
   ]
   const inbox = policyOf(t, `{ mode: inbox, inbox: { ${written.join(', ')} } }`).inbox ?? assert.fail('it has an inbox')
   const [own, billing, audit] = [inbox, ...inbox.targets.map((target) => target.inbox)].map(({ deadLetter }) => deadLetter)
   assert.ok(own != null && billing != null && audit != null)
   assert.deepEqual([own.upstream.name, own.path, billing.path, audit.path], ['payments', '/dead', '/dead', null])
-  assert.deepEqual([own.inbox.sign, billing.inbox.sign, audit.inbox.sign], [[OTHER_SECRET], [OTHER_SECRET], [SECRET]])
-  assert.deepEqual([own, billing, audit].map((each) => each.inbox.attemptsMax), [3, 2, 9])
+  assert.deepEqual([own, billing, audit].map((each) => each.inbox.sign), [[OTHER_SECRET], [OTHER_SECRET], null], 'no secret of another')
+  assert.deepEqual([own, billing, audit].map((each) => each.inbox.attemptsMax), [3, 2, 50], 'three are of the schedule')
   assert.deepEqual([audit.inbox.backoff.longestMs, audit.inbox.backoff.scheduleMs], [20_000, null])
   const { order, onDead, retryAfter, targets, deadLetter, depthMax } = own.inbox
   assert.deepEqual({ order, onDead, retryAfter, targets, deadLetter, depthMax }, {

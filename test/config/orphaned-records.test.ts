@@ -94,13 +94,13 @@ test('a route without the inbox that it had leaves messages behind; one that com
     fileWith({ policy: `{ mode: inbox, inbox: { targets: { ${names.map((name) => `${name}: { upstream: payments }`).join(', ')} } } }` })
   assert.equal(
     said(world, withTargets('audit', 'search'), withTargets('billing', 'audit')),
-    'Messages of charges::billing: the route no longer has this target. Waiting messages are not delivered.'
+    'Messages of charges::billing: no target has this inbox any more. Waiting messages are not delivered.'
   )
   assert.equal(said(world, withTargets('audit', 'billing'), withTargets('audit')), '')
   const withLetters = fileWith({ policy: '{ mode: inbox, inbox: { deadLetter: { upstream: payments } } }' })
   assert.equal(
     said(world, fileWith({ policy: '{ mode: inbox }' }), withLetters),
-    'Messages of charges::dead-letter: the route no longer has this target. Waiting messages are not delivered.'
+    'Messages of charges::dead-letter: no target has this inbox any more. Waiting messages are not delivered.'
   )
 })
 

@@ -26,7 +26,7 @@ const LETTERS = `${ROUTE}::dead-letter`
 
 function letterOf (over: Partial<DeadLetter> = {}): DeadLetter {
   const headers = ['Content-Type', 'application/json', 'X-Twice', 'caf\xe9', 'Onceway-Dead-Error', 'GONE']
-  return { id: randomBytes(32), route: LETTERS, target: '/dead?by=\xe9', headers, deadKeepMs: LONG_MS, ...over }
+  return { id: randomBytes(32), route: LETTERS, target: '/dead?by=\xe9', headers, bytes: 11, deadKeepMs: LONG_MS, ...over }
 }
 
 function onlyOne (taken: readonly Delivery[]): Delivery {
@@ -97,6 +97,22 @@ export function inboxDeadLetters (open: OpenInbox): void {
     assert.deepEqual(letters.map(({ token }) => token.id), [first.id, second.id])
     for (const { token } of letters) assert.ok(await store.settle(token, DEAD), 'a letter may die too')
     assert.deepEqual([await stateOf(store, first), await stateOf(store, message)], ['dead', 'discarded'])
+  })
+
+  test('a key that is used again after the retention dies as another message, and has another copy', async (t) => {
+    const world = await open(t)
+    const { store } = world
+    const message = messageOf({ deadKeepMs: SHORT_MS })
+    const owner = await workerOf(store)
+    const copies = [letterOf(), letterOf()]
+    for (const letter of copies) {
+      const isNew = async (): Promise<boolean> => (await store.accept(message)).kind === 'accepted'
+      await untilAfter(world, SHORT_MS, isNew, 'what it was before is past')
+      const { token } = await takeOne(store, owner)
+      assert.equal(token.attempt, 1)
+      assert.ok(await store.settle(token, { ...DEAD, letter }))
+    }
+    assert.deepEqual((await takeFrom(store, owner, 100, LETTERS)).map(({ token }) => token.id), copies.map(({ id }) => id))
   })
 
   test('it is no member of the group: the next message goes on, and no letter waits for another', async (t) => {

@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { Webhook } from 'standardwebhooks'
 import { MemoryInbox } from '../../src/store/memory/inbox.ts'
+import { StoreRejected, StoreUnavailable } from '../../src/ports/errors.ts'
 import type { InboxPolicy } from '../../src/core/policy/policy.ts'
 import { eventually } from '../harness/eventually.ts'
 import { recordingLog, startGateway, upstreamPolicy } from '../harness/gateway.ts'
@@ -97,4 +98,50 @@ test('the letter of a message whose worker died again and again, and of what is 
     ops.seen.map(({ headers }) => [headers['onceway-dead-key'], headers['onceway-dead-error'], headers['onceway-dead-tries']]).sort(),
     [[gone.id, 'GONE', '1'], [lost.id, 'ATTEMPTS_SPENT WORKER_LOST', '1']].sort()
   )
+})
+
+test('a death whose reply is lost, or whose answer the store refuses, is told once, and has one copy', async (t) => {
+  const ops = await consumer(t, (_seen, response) => { response.end() })
+  const refuses = await consumer(t, (_seen, response) => { response.writeHead(410).end('never') })
+  const log = recordingLog()
+  const inbox = new MemoryInbox({ nowMs: Date.now })
+  const real = inbox.settle.bind(inbox)
+  const faults = [
+    () => new StoreUnavailable('postgres', 'message_settle', true, new Error('the reply was lost')),
+    () => new StoreRejected('postgres', 'message_settle', new Error('no such character'))
+  ]
+  inbox.settle = async (token, fate) => {
+    if (fate.kind !== 'dead' || faults.length === 0) return real(token, fate)
+    const fault = (faults.length === 2 ? faults.shift() : fate.answer === null ? undefined : faults[0])?.()
+    if (fault instanceof StoreUnavailable) await real(token, fate)
+    if (fault !== undefined) throw fault
+    return real(token, fate)
+  }
+  const routes = [inboxRoute({ deadLetter: lettersTo(ops) }, {}, refuses.url)]
+  const gateway = await startGateway(t, { routes, world: { inbox, log } })
+  const died = () => log.lines.filter(({ event }) => event === 'message-dead').map(({ deadLetter: letter }) => letter)
+  const sent: string[] = []
+  for (const key of ['lost', 'refused']) {
+    sent.push((await send(gateway, key, '1')).id)
+    await eventually(() => ops.seen.length === sent.length && died().length === sent.length, `${key}: it is told`)
+  }
+  assert.deepEqual(ops.seen.map(({ headers }) => headers['onceway-dead-key']), sent)
+  assert.deepEqual(ops.seen.map(({ headers }) => headers['onceway-key']), died())
+  assert.deepEqual((await inbox.list({ limit: 10 })).map(({ about }) => about.route).sort(), [
+    'things', 'things', 'things::dead-letter', 'things::dead-letter'
+  ])
+})
+
+test('it is delivered until it is taken, whatever the route says of answers; where anybody may ask, nobody is told the answer', async (t) => {
+  const dying = await consumer(t, (_seen, response) => { response.writeHead(422).end('why') })
+  const ops = await consumer(t, (_seen, response, _socket, count) => {
+    if (count === 1) response.socket?.destroy()
+    else response.writeHead(count < 4 ? 422 : 200).end()
+  })
+  const policy = { unknown: 'hold', profile: 'api', scope: { kind: 'parts', parts: [{ kind: 'const', value: 'shared' }] } } as const
+  const gateway = await startGateway(t, { routes: [inboxRoute({ deadLetter: lettersTo(ops) }, policy, dying.url)] })
+  const { location } = await send(gateway, 'k1', '1')
+  await eventually(() => ops.seen.length === 4, 'it is taken by the fourth delivery')
+  const status = await (await statusOf(gateway, location)).json() as { readonly lastError: string, readonly answer: unknown }
+  assert.deepEqual([status.lastError, status.answer], ['HTTP_422', null])
 })

@@ -77,7 +77,7 @@ function leftInbox (old: GuardedRoute, now: GuardedRoute): string[] {
   if (now.idempotency.inbox !== null) {
     const left = new Set(inboxesOf([now]).map((each) => each.name))
     const gone = inboxesOf([old]).filter((each) => !left.has(each.name))
-    return gone.map((each) => `Messages of ${each.name}: the route no longer has this target. Waiting messages are not delivered.`)
+    return gone.map((each) => `Messages of ${each.name}: no target has this inbox any more. Waiting messages are not delivered.`)
   }
   return [`Messages of route ${name}: the route no longer has an inbox. Waiting messages are not delivered, although their retries get 202 (set async: allowed until all are delivered).`]
 }

@@ -13,7 +13,8 @@ export function spreadDeadLetter (block: Record<string, unknown>): void {
   const { deadLetter } = block
   if (!isTree(deadLetter)) return
   attemptsOfSchedule(deadLetter)
-  inherit(SENT_NAMES, block, deadLetter)
+  // The secret is of the consumer that did not take the message, and would take what another one has signed with it.
+  inherit(SENT_NAMES.filter((name) => name !== 'sign'), block, deadLetter)
   attemptsOfSchedule(deadLetter)
 }
 

@@ -89,9 +89,14 @@ export function attemptsOfSchedule (inbox: Record<string, unknown>): void {
   if (Array.isArray(schedule)) inbox.maxAttempts ??= schedule.length + 1
 }
 
-/** What `from` has of these members and `to` has not, as a whole: a secret and its previous one are of one consumer. */
+/**
+ * What `from` has of these members and `to` has not, as a whole: a secret and its previous one are of one consumer. The number of attempts
+ * that belongs to a schedule is not of other pauses.
+ */
 export function inherit (names: readonly string[], from: Record<string, unknown>, to: Record<string, unknown>): void {
-  for (const name of names) if (Object.hasOwn(from, name) && !Object.hasOwn(to, name)) to[name] = structuredClone(from[name])
+  const isOfSchedule = Object.hasOwn(to, 'backoff') && Array.isArray(valueAt(from, ['backoff', 'schedule']))
+  const inherited = names.filter((name) => Object.hasOwn(from, name) && !(name === 'maxAttempts' && isOfSchedule))
+  for (const name of inherited) if (!Object.hasOwn(to, name)) to[name] = structuredClone(from[name])
 }
 
 export function deliveredOf (inbox: Omit<DeliveredFile, 'deadLetter'>): Omit<InboxPolicy, 'schedule' | 'batch' | 'targets' | 'deadLetter'> {

@@ -102,7 +102,7 @@ const DELIVERED = {
   maxBytes: size('1GiB', 'Maximum of bytes of bodies, without header fields, of waiting, held and dead messages. More get 503 too. At least `keep.requestBytesMax`.'),
   deadLetter: Type.Optional(Type.Object({ ...RECEIVER, ...SENT }, {
     ...shape,
-    description: 'Another consumer, which gets a copy of each message that dies, with why. What it does not say is as in `inbox`, or as in the target that it belongs to.'
+    description: 'Another consumer, which gets a copy of each message that dies, with why. What it does not say is as in `inbox`, or as in the target that it belongs to, but for `sign`.'
   }))
 }
 

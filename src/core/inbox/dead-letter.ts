@@ -4,26 +4,28 @@
  * one for each death, and none without one. Pure.
  */
 import { withoutFields } from '../headers/lines.ts'
-import { framedDigest } from '../record/digest.ts'
 import type { DeadLetter, Delivery, Fate } from './message.ts'
 import { deadLetterRoute, withoutSender } from './targets.ts'
 import type { InboxRoute } from './targets.ts'
 
-/** The fate. If it is a death, with the copy for the dead-letter target. */
-export function withDeadLetter (fate: Fate, { token: { id, attempt }, request, tries }: Delivery, route: InboxRoute): Fate {
+/**
+ * The fate. If it is a death, with the copy for the dead-letter target. `id`: 32 random bytes. A key that is used again after the retention
+ * is a message with the same id and the same attempts, and its death is another one.
+ */
+export function withDeadLetter (fate: Fate, { token, request, tries }: Delivery, route: InboxRoute, id: () => Buffer): Fate {
   const to = deadLetterRoute(route)
   if (fate.kind !== 'dead' || to === null) return fate
   const { upstream, idempotency: { scope, inbox } } = to
   const sent = withoutSender(request.headers, scope)
   const letter: DeadLetter = {
-    id: deadLetterId(id, attempt),
+    id: id(),
     route: to.name,
     target: route.idempotency.inbox.deadLetter?.path ?? request.target,
     headers: [
       // The dead message may have kept the host that its sender asked for.
       ...upstream.host === 'preserve' ? sent : withoutFields(sent, ['host']),
       'Onceway-Dead-Key',
-      id.toString('base64url'),
+      token.id.toString('base64url'),
       'Onceway-Dead-Route',
       route.name,
       'Onceway-Dead-Error',
@@ -31,15 +33,8 @@ export function withDeadLetter (fate: Fate, { token: { id, attempt }, request, t
       'Onceway-Dead-Tries',
       String(fate.counts === false ? tries - 1 : tries)
     ],
+    bytes: request.body.length,
     deadKeepMs: inbox.deadRetentionMs
   }
   return { ...fate, letter }
-}
-
-/** It separates these hashes from every other hash of the same texts. */
-const ID_DOMAIN = 'onceway:dead-letter:1'
-
-/** A message that an operator has retried may die again, in a later delivery. */
-function deadLetterId (id: Buffer, attempt: number): Buffer {
-  return framedDigest([ID_DOMAIN, id, String(attempt)])
 }

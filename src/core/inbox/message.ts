@@ -149,12 +149,17 @@ type FateOfMessage =
   }
   | { readonly kind: 'held', readonly error: string }
 
-/** The copy of a dead message that another consumer gets (dead-letter.ts). It has no group. The rest is as in the dead message. */
+/**
+ * The copy of a dead message that another consumer gets (dead-letter.ts). It has no group, and is never held. The rest is as in the dead
+ * message.
+ */
 export interface DeadLetter {
   readonly id: Buffer
   readonly route: string
   readonly target: string
   readonly headers: RawHeaders
+  /** Of its body. */
+  readonly bytes: number
   readonly deadKeepMs: number
 }
 

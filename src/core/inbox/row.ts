@@ -80,6 +80,7 @@ export function letterRow (
     group: null,
     tenant: null,
     delayMs: 0,
+    holds: false,
     stops: false,
     deadKeepMs,
     request: { ...dead.request, target, headers },

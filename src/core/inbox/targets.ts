@@ -53,10 +53,15 @@ export function isDeadLetter (inbox: string): boolean {
   return inbox.endsWith(`${TARGET_MARK}${DEAD_LETTER}`) && !inbox.startsWith('/')
 }
 
-/** The inbox of what dies in this one (dead-letter.ts). null: it goes to nobody. */
+/**
+ * The inbox of what dies in this one (dead-letter.ts). null: it goes to nobody. Its consumer can tell a copy that comes twice. What the
+ * route says of answers and unknown outcomes is about other consumers.
+ */
 export function deadLetterRoute (inbox: InboxRoute): InboxRoute | null {
-  const { deadLetter } = inbox.idempotency.inbox
-  return deadLetter === null ? null : targetRoute(inbox, { ...deadLetter, name: DEAD_LETTER })
+  const { keep, inbox: { deadLetter } } = inbox.idempotency
+  if (deadLetter === null) return null
+  const route = targetRoute(inbox, { ...deadLetter, name: DEAD_LETTER })
+  return { ...route, idempotency: { ...route.idempotency, unknown: 'retry', probe: null, keep: { ...keep, statuses: new Map() } } }
 }
 
 /** The target as a route: its messages are judged by the route's policy, and delivered as the target says. */

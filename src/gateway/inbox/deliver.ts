@@ -14,6 +14,7 @@ import type { Delivery, DeliveryToken, Fate, MessageDetail } from '../../core/in
 import { feedbackOf, pauseOf } from '../../core/inbox/pacing.ts'
 import type { ConsumerFeedback } from '../../core/inbox/pacing.ts'
 import type { IdempotencyPolicy, InboxPolicy, UpstreamPolicy } from '../../core/policy/policy.ts'
+import { ID_BYTES } from '../../core/record/record.ts'
 import type { Answer, RawHeaders } from '../../core/record/record.ts'
 import { TRACE_CONTEXT } from '../../core/forward/forwarding.ts'
 import { explained } from '../../core/forward/upstream-fault.ts'
@@ -50,6 +51,8 @@ export interface DeliveryListener {
   readonly judged: (taken: boolean) => void
   /** The consumer asks for a pause for the message's tenant. Not called if it asks for none. */
   readonly tenantPaused: (forMs: number) => void
+  /** A copy of it was accepted (core/inbox/dead-letter.ts). */
+  readonly copied: () => void
   /** When it is due again. null: never, or another worker decides. */
   readonly settled: (againInMs: number | null) => void
 }
@@ -64,9 +67,11 @@ export async function deliver (
 ): Promise<void> {
   const spent = fateBefore(delivery, route.idempotency.inbox)
   if (spent !== null) {
-    const before = withDeadLetter(spent, delivery, route)
+    const before = withDeadLetter(spent, delivery, route, () => context.deps.random.bytes(ID_BYTES))
     listener.ended(null, true)
-    report(context, route, delivery, before, await settle(context, route, delivery, before), null)
+    const settled = await settle(context, route, delivery, before)
+    report(context, route, delivery, before, settled, null)
+    if (settled === 'settled' && hasCopy(before)) listener.copied()
     listener.settled(null)
     return
   }
@@ -91,6 +96,7 @@ export async function deliver (
     if (pauseMs !== null) listener.tenantPaused(pauseMs)
     const settled = await settle(context, route, delivery, fate)
     report(context, route, delivery, fate, settled, ours ? null : ms, trace)
+    if (settled === 'settled' && hasCopy(fate)) listener.copied()
     listener.settled(settled === 'settled' && fate.kind === 'again' ? fate.inMs : null)
     if (result.kind === 'stream') await readOn(result.body)
   } finally {
@@ -178,11 +184,15 @@ function judged (context: DeliverContext, route: InboxRoute, delivery: Delivery,
   const chance = random.bytes(CHANCE_BYTES).readUInt32BE() / CHANCES
   const fate = fateOf(sent, { tries, ageMs: ageMs + ms, chance, nowMs: clock.wallMs() }, idempotency, idempotency.inbox)
   const kept = withRequestKept(asKept(fate, idempotency), idempotency.inbox)
-  return { ...withDeadLetter(kept, delivery, route), reply: replyOf(sent, ms, idempotency) }
+  return { ...withDeadLetter(kept, delivery, route, () => random.bytes(ID_BYTES)), reply: replyOf(sent, ms, idempotency) }
 }
 
 const CHANCE_BYTES = 4
 const CHANCES = 2 ** (8 * CHANCE_BYTES)
+
+function hasCopy (fate: Fate): boolean {
+  return fate.kind === 'dead' && fate.letter !== undefined
+}
 
 /** With the header fields that may be stored. */
 function asKept (fate: Fate, { keep }: IdempotencyPolicy): Fate {
@@ -304,7 +314,7 @@ function report (
     status: fate.kind === 'held' ? null : fate.status,
     // The store keeps the code alone, because senders see it.
     error: fate.kind === 'delivered' ? undefined : explained(fate.error, upstream.name),
-    deadLetter: fate.kind === 'dead' ? fate.letter?.id.toString('base64url') : undefined,
+    deadLetter: result === 'dead' && fate.kind === 'dead' ? fate.letter?.id.toString('base64url') : undefined,
     inMs: fate.kind === 'again' ? fate.inMs : undefined,
     ms: ms === null ? undefined : Math.round(ms)
   }

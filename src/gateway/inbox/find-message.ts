@@ -51,7 +51,10 @@ export async function findMessage (context: FindContext, request: CallerRequest,
   if (caller.kind === 'refused' && TOKEN_TROUBLE.has(caller.outcome.code)) return caller.outcome
   if (!isOwner(context, caller, message.scopeHash)) return NONE
   const targets = await targetsOf(context, message).catch(() => 'unreachable' as const)
-  return targets === 'unreachable' ? UNREACHABLE : { kind: 'message', message, targets }
+  if (targets === 'unreachable') return UNREACHABLE
+  // Who gets what dies knows its id.
+  const isTold = route.idempotency.inbox.deadLetter !== null && mayBeAnybody(scope)
+  return { kind: 'message', message: isTold ? { ...message, answer: null } : message, targets }
 }
 
 /**

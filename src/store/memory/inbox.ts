@@ -198,7 +198,8 @@ export class MemoryInbox implements InboxStore {
   async settle (token: DeliveryToken, fate: Fate): Promise<boolean> {
     const row = this.#messages.get(nameOf(token.id))
     if (row === undefined || this.#write([row], () => ({ kind: 'settle', token, fate })).length === 0) return false
-    if (fate.kind === 'dead' && fate.letter !== undefined) this.#save(letterRow(row, fate.letter, ++this.#numbers, this.#nowMs()))
+    const letter = fate.kind === 'dead' ? fate.letter : undefined
+    if (letter !== undefined) this.#save(letterRow(row, letter, ++this.#numbers, this.#nowMs()))
     this.#list(row, fate.kind === 'delivered' ? null : fate.error, replyOfFate(fate))
     return true
   }

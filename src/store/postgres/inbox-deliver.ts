@@ -257,7 +257,7 @@ select id, behind from settled`
 /** The rest of a copy is as in the dead message. This statement changes its row, and nothing of that. */
 function acceptingLetters (schema: string): string {
   return `insert into ${schema}.messages (${MESSAGE_COLUMNS})
-  select s.letter_id, m.scheme, ${nextNumber(schema)}, 0, 'waiting', true, statement_timestamp(), statement_timestamp(), s.letter_route, null, m.holds, false,
+  select s.letter_id, m.scheme, ${nextNumber(schema)}, 0, 'waiting', true, statement_timestamp(), statement_timestamp(), s.letter_route, null, false, false,
          m.keep_ms, s.letter_keep_ms, m.bytes, m.fp_alg, m.fingerprint, m.scope_hash, m.method, m.path, m.request_id, m.instance, m.key_hash, m.key_text,
          s.letter_target, s.letter_headers, m.body, null, null
     from settled s cross join lateral (select * from ${schema}.messages d where d.id = any (array[s.id])) m

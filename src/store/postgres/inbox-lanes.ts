@@ -16,6 +16,7 @@ import {
   PLAIN_ARRIVAL,
   type Arrival
 } from './inbox-arrivals.ts'
+import { bytesOfFate } from '../shared/message-fate.ts'
 import { isDelivered, MESSAGE_SETTLED, SETTLING, settleMessages, type Settling } from './inbox-deliver.ts'
 
 /** Batches of acceptances in flight at once, where a commit takes long. */
@@ -125,7 +126,7 @@ export function messageSettleLane (connections: Connections, calling: Calling): 
     name: 'settles of messages',
     batchesMax: SETTLE_BATCHES_MAX,
     idOf: ({ token }) => idBytes(token),
-    bytesOf: ({ fate }) => (fate.answer?.length ?? 0) + fate.reply.body.length,
+    bytesOf: ({ fate }) => bytesOfFate(fate),
     succeed,
     fail,
     connections,

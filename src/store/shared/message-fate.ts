@@ -26,6 +26,8 @@ export interface LetterColumns {
   readonly route: string
   readonly target: Buffer
   readonly headers: Buffer
+  /** Of the body, which is copied. */
+  readonly bytes: number
   readonly deadKeepMs: number
 }
 
@@ -83,8 +85,13 @@ export function columnsOfFate (fate: Fate): FateColumns {
   }
 }
 
-function letterColumns ({ id, route, target, headers, deadKeepMs }: DeadLetter): LetterColumns {
-  return { id, route, target: Buffer.from(target, 'latin1'), headers: encodeHeaders(headers), deadKeepMs: Math.round(deadKeepMs) }
+function letterColumns ({ id, route, target, headers, bytes, deadKeepMs }: DeadLetter): LetterColumns {
+  return { id, route, target: Buffer.from(target, 'latin1'), headers: encodeHeaders(headers), bytes, deadKeepMs: Math.round(deadKeepMs) }
+}
+
+/** What its statement moves. */
+export function bytesOfFate ({ answer, reply, letter }: FateColumns): number {
+  return (answer?.length ?? 0) + reply.body.length + (letter === null ? 0 : letter.bytes + letter.headers.length)
 }
 
 /** An answer that cannot be encoded is not kept. Its message must not be delivered again for that. */

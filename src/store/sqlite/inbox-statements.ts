@@ -23,6 +23,7 @@ const LETTER: Partial<Record<typeof NEW[number], string>> = {
   target: '?5',
   headers: '?6',
   group_id: 'null',
+  holds: '0',
   stops: '0',
   tenant_id: 'null',
   not_before: 'null'

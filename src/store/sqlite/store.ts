@@ -20,6 +20,7 @@
  */
 import { StoreOverloaded, StoreUnavailable, StoreRejected } from '../../ports/errors.ts'
 import { lanesOver } from '../../ports/lanes.ts'
+import { bytesOfFate } from '../shared/message-fate.ts'
 import { NO_SUBSCRIPTIONS } from '../shared/inbox-subscriptions.ts'
 import { Batcher } from '../shared/batcher.ts'
 import { openDirectory, type Directory } from './directory.ts'
@@ -186,7 +187,7 @@ export class SqliteStore implements RecordStore {
     const settles = this.#batcher<MessageCall<'messageSettle'>>(
       'settles of messages',
       ({ token }) => token.id,
-      ({ fate }) => fate.answer?.length ?? 0
+      ({ fate }) => bytesOfFate(fate)
     )
     this.inbox = new SqliteInbox({
       accept: (call) => this.#combined(accepts, call),

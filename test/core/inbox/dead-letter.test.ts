@@ -39,6 +39,8 @@ const DELIVERY: Delivery = {
     body: Buffer.from('{}')
   }
 }
+const ID = Buffer.alloc(32, 9)
+const id = (): Buffer => ID
 const DEAD: Fate = { kind: 'dead', status: 503, error: 'ATTEMPTS_SPENT HTTP_503', answer: null }
 
 function letterOf (fate: Fate): DeadLetter {
@@ -46,8 +48,8 @@ function letterOf (fate: Fate): DeadLetter {
 }
 
 test('it says why, and not who sent it', () => {
-  const { id, ...letter } = letterOf(withDeadLetter(DEAD, DELIVERY, routeWith(letters('/dead?of=things'))))
-  assert.equal(id.length, 32)
+  const { id: own, ...letter } = letterOf(withDeadLetter(DEAD, DELIVERY, routeWith(letters('/dead?of=things')), id))
+  assert.equal(own, ID)
   assert.deepEqual(letter, {
     route: 'things::dead-letter',
     target: '/dead?of=things',
@@ -58,27 +60,18 @@ test('it says why, and not who sent it', () => {
       'Onceway-Dead-Error', 'ATTEMPTS_SPENT HTTP_503',
       'Onceway-Dead-Tries', '3'
     ],
+    bytes: 2,
     deadKeepMs: 7
   })
 })
 
 test('without a path it goes where the message went, with its host if the consumer gets those', () => {
-  const { target, headers } = letterOf(withDeadLetter(DEAD, DELIVERY, routeWith(letters(null, 'preserve'))))
+  const { target, headers } = letterOf(withDeadLetter(DEAD, DELIVERY, routeWith(letters(null, 'preserve')), id))
   assert.deepEqual([target, headers.slice(0, 2)], ['/things?token=a', ['Host', 'api.test']])
 })
 
-test('each death has another id, the same one however often it is reported', () => {
-  const route = routeWith(letters())
-  const idOf = (attempt: number): string => {
-    const delivery = { ...DELIVERY, token: { ...DELIVERY.token, attempt } }
-    return letterOf(withDeadLetter(DEAD, delivery, route)).id.toString('hex')
-  }
-  assert.equal(idOf(12), idOf(12))
-  assert.equal(new Set([idOf(12), idOf(13), DELIVERY.token.id.toString('hex')]).size, 3)
-})
-
 test('a delivery that was not made is not counted', () => {
-  const { headers } = letterOf(withDeadLetter({ ...DEAD, counts: false }, DELIVERY, routeWith(letters())))
+  const { headers } = letterOf(withDeadLetter({ ...DEAD, counts: false }, DELIVERY, routeWith(letters()), id))
   assert.deepEqual(headers.slice(-2), ['Onceway-Dead-Tries', '2'])
 })
 
@@ -89,10 +82,10 @@ test('nothing else has one: no other end, no other route, no letter', () => {
     { kind: 'held', error: 'ECONNRESET' },
     { kind: 'again', inMs: 1, status: 503, error: 'HTTP_503' }
   ]
-  for (const fate of others) assert.equal(withDeadLetter(fate, DELIVERY, route), fate)
-  assert.equal(withDeadLetter(DEAD, DELIVERY, routeWith(null)), DEAD)
+  for (const fate of others) assert.equal(withDeadLetter(fate, DELIVERY, route, id), fate)
+  assert.equal(withDeadLetter(DEAD, DELIVERY, routeWith(null), id), DEAD)
   const [, of] = inboxesOf([inboxRoute({ deadLetter: letters() })])
-  assert.equal(withDeadLetter(DEAD, DELIVERY, of ?? assert.fail('it is an inbox')), DEAD)
+  assert.equal(withDeadLetter(DEAD, DELIVERY, of ?? assert.fail('it is an inbox'), id), DEAD)
 })
 
 test('each inbox of a route has one of its own, right behind it', () => {

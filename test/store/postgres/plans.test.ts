@@ -63,7 +63,8 @@ describe('plans', needs('postgres'), () => {
 })
 
 function deadWithACopy (): Fate {
-  return { ...DEAD, letter: { id: randomBytes(32), route: `${ROUTE}::dead-letter`, target: '/', headers: [], deadKeepMs: 60_000 } }
+  const letter = { id: randomBytes(32), route: `${ROUTE}::dead-letter`, target: '/', headers: [], bytes: 11, deadKeepMs: 60_000 }
+  return { ...DEAD, letter }
 }
 
 /** Tables of what is over, with statistics of the moment. */
