@@ -179,7 +179,22 @@ async function changeOne (context: CommandContext, { name, one, done, states }: 
   const { message: after } = result
   if (options.values.json === true) terminal.out(JSON.stringify(after))
   else terminal.out(`${before.id} ${done} Before: ${stateText(before)}. Now: ${stateText(after)}.`)
+  await sayWhatWaits(context, new Set([after.route]))
   return 0
+}
+
+/** What was changed may wait all the same, for a reason that is not the message's. */
+async function sayWhatWaits ({ operators, terminal }: CommandContext, names: ReadonlySet<string>): Promise<void> {
+  const shown = names.size === 0 ? null : await operators.call('showInbox', {})
+  if (shown === null || shown instanceof OperatorProblem) return
+  // Without a file of the gateway nobody here knows what is delivered.
+  const isKnown = shown.routes.some(({ configured }) => configured)
+  for (const { route, configured, paused, waiting } of shown.routes.filter((each) => names.has(each.route))) {
+    if (waiting > 0 && isKnown && !configured) terminal.err(`No route of the configuration delivers what waits in ${route}.`)
+    else if (waiting > 0 && paused !== null) {
+      terminal.err(`${route} is paused: what waits is not delivered until somebody resumes it, or a trial is taken.`)
+    }
+  }
 }
 
 /** Requires --state: a message that waits, one that may have been executed, and a dead one are different things to change. */
@@ -199,7 +214,8 @@ async function changeAll (context: CommandContext, { name, one, done }: Change):
   const { rows, notes, isCut } = await search(context, limit)
   notes.forEach(terminal.err)
   let changed = 0
-  for (const { id, state: was, attempt } of rows) {
+  const inboxes = new Set<string>()
+  for (const { id, route, state: was, attempt } of rows) {
     const result = await operators.call(one, { params: { id }, body: { state: was, attempt, reason: why } })
     // Whoever was faster has changed it, or it has gone on by itself.
     if (
@@ -208,7 +224,9 @@ async function changeAll (context: CommandContext, { name, one, done }: Change):
     const { message } = must(result)
     terminal.out(options.values.json === true ? JSON.stringify(message) : `${id} ${done}`)
     changed++
+    inboxes.add(route)
   }
+  await sayWhatWaits(context, inboxes)
   if (changed === 0) terminal.err(`No such messages in ${operators.where}.`)
   if (isCut) {
     terminal.err(
@@ -309,10 +327,10 @@ async function listRoutes (context: CommandContext): Promise<number> {
   printRows(context, { rows: routes, notes: [], isCut: false }, routes.length, {
     title: `Inboxes in ${operators.where}:`,
     headings: ROUTE_HEADINGS,
-    cells: ({ route, waiting, delivering, held, dead, oldestMs, paused }) => [
+    cells: ({ route, waiting, delivering, held, dead, oldestMs, configured, paused }) => [
       route, String(waiting), String(delivering), String(held), String(dead),
       oldestMs === null ? '' : `${Math.round(oldestMs / MS_PER_SECOND)}s`,
-      paused === null ? '' : `since ${paused.since} by ${paused.who}`
+      paused === null ? configured ? '' : 'not configured: nothing delivers it' : `since ${paused.since} by ${paused.who}`
     ],
     json: (route) => JSON.stringify(route),
     none: `No route has an inbox in ${operators.where}.`

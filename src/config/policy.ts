@@ -9,7 +9,6 @@ import { corsOf } from './cors.ts'
 import { fingerprintOf } from './routes/fingerprint.ts'
 import { attemptsOfSchedule } from './routes/delivered.ts'
 import { inboxOf } from './routes/inbox.ts'
-import { spreadDeadLetter } from './routes/dead-letter.ts'
 import { spreadTargets } from './routes/targets.ts'
 import { listenerTlsOf, listenerTlsWarnings } from './listener-tls.ts'
 import { issuedKeysOf, jwtOf } from './issued-keys.ts'
@@ -98,7 +97,6 @@ export function spreadProfiles (tree: unknown): void {
     if (isTree(policy) && isTree(policy.inbox)) {
       spreadTargets(policy.inbox)
       attemptsOfSchedule(policy.inbox)
-      spreadDeadLetter(policy.inbox)
     }
     if (isTree(policy)) shortenWait(policy)
   }

@@ -95,7 +95,7 @@ function rows (path: string, container: SchemaNode, outer: readonly Outer[] = []
   })
   return elsewhere === undefined
     ? written
-    : [...written, `| \`${path}.…\` | | inherited | ${known.map(([name]) => `\`${name}\``).join(', ')}: as in \`${elsewhere.path}\` |\n`]
+    : [...written, `| \`${path}.…\` | | – | ${known.map(([name]) => `\`${name}\``).join(', ')}: as in \`${elsewhere.path}\` |\n`]
 }
 
 /** Of fewer, each says more by a row of its own. */

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { inboxWith } from '../../src/cli/inbox.ts'
@@ -21,13 +23,19 @@ class Desk {
   readonly #store: SqliteStore
   closed = 0
 
-  private constructor (store: SqliteStore) { this.#store = store }
+  readonly directory: string
+
+  private constructor (store: SqliteStore, directory: string) {
+    this.#store = store
+    this.directory = directory
+  }
 
   static async open (t: TestContext): Promise<Desk> {
     const clock: { desk: Desk | null } = { desk: null }
-    const store = await openSqlite({ dataDir: directory(t), exclusive: true, nowMs: () => clock.desk?.nowMs ?? Date.UTC(2026, 0, 1) })
+    const dataDir = directory(t)
+    const store = await openSqlite({ dataDir, exclusive: true, nowMs: () => clock.desk?.nowMs ?? Date.UTC(2026, 0, 1) })
     t.after(() => store.close())
-    clock.desk = new Desk(store)
+    clock.desk = new Desk(store, dataDir)
     return clock.desk
   }
 
@@ -184,6 +192,30 @@ test('show tells everything but bodies and credentials, with the last answer', a
     ['dead', 422, { status: 422, headers: [['Content-Type', 'text/plain'], ['Set-Cookie', '***'], ['X-Odd', 'a?2Jb']], bodyBytes: 12 }]
   )
   for (const out of [json, (await desk.say('show', text(id))).out, (await desk.say('list')).out]) assert.doesNotMatch(out, /hunter2|4242/)
+})
+
+test('a retry in an inbox that is paused, or that no route delivers, says that it goes on waiting', async (t) => {
+  const desk = await Desk.open(t)
+  const dead = await desk.leave('e-1', DEAD)
+  const file = join(desk.directory, 'onceway.yaml')
+  const write = (name: string): void => {
+    writeFileSync(file, `version: 1
+dataDir: ${desk.directory}
+upstreams: { a: { url: "http://127.0.0.1:1" } }
+routes: [{ name: ${name}, match: { path: /x }, upstream: a, idempotency: { mode: inbox, scope: public } }]
+`)
+  }
+  write('hooks')
+  const retry = async (...argv: readonly string[]): Promise<string> => (await desk.say('retry', ...argv, ...WHY, '--config', file)).err
+  assert.equal(await retry(text(dead)), '')
+  await desk.say('pause', '--route', 'hooks', ...WHY)
+  const paused = 'hooks is paused: what waits is not delivered until somebody resumes it, or a trial is taken.'
+  assert.equal(await retry(text(dead)), paused)
+  assert.equal(await retry('--all', '--state', 'waiting'), paused)
+  await desk.say('resume', '--route', 'hooks', ...WHY)
+  write('others')
+  assert.equal(await retry(text(dead)), 'No route of the configuration delivers what waits in hooks.')
+  assert.match((await desk.say('routes', '--config', file)).out, /hooks +1 .* not configured: nothing delivers it/)
 })
 
 test('retry and discard change one message, and say who and why', async (t) => {

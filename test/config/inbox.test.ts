@@ -86,20 +86,20 @@ test('targets: each is as its route says, but for what it says itself; a secret 
   assert.deepEqual(audit.inbox.order, { kind: 'header', name: 'x-a' })
 })
 
-test('who gets what dies: as the inbox says where it died, but for what it says itself', (t) => {
+test('who gets what dies: it has nothing from the inbox, whose consumer is another one', (t) => {
   const written = [
     `order: "header:X-A", onDead: stop-group, retryAfter: group, maxDepth: 7, sign: { secret: "${SECRET}" }, backoff: { schedule: [1m, 2m] }`,
-    `deadLetter: { upstream: payments, path: /dead, sign: { secret: "${OTHER_SECRET}" } }`,
-    'targets: { billing: { upstream: payments, backoff: { schedule: [5s] } }',
-    'audit: { upstream: payments, deadLetter: { upstream: payments, backoff: { longest: 20s } } } }'
+    `deadLetter: { upstream: payments, path: /dead, sign: { secret: "${OTHER_SECRET}" }, backoff: { schedule: [3s, 4s, 5s] } }`,
+    'total: { rate: 3 }, targets: { billing: { upstream: payments, backoff: { schedule: [5s] } }',
+    'audit: { upstream: payments, deadLetter: { upstream: payments } } }'
   ]
   const inbox = policyOf(t, `{ mode: inbox, inbox: { ${written.join(', ')} } }`).inbox ?? assert.fail('it has an inbox')
   const [own, billing, audit] = [inbox, ...inbox.targets.map((target) => target.inbox)].map(({ deadLetter }) => deadLetter)
   assert.ok(own != null && billing != null && audit != null)
   assert.deepEqual([own.upstream.name, own.path, billing.path, audit.path], ['payments', '/dead', '/dead', null])
   assert.deepEqual([own, billing, audit].map((each) => each.inbox.sign), [[OTHER_SECRET], [OTHER_SECRET], null], 'no secret of another')
-  assert.deepEqual([own, billing, audit].map((each) => each.inbox.attemptsMax), [3, 2, 50], 'three are of the schedule')
-  assert.deepEqual([audit.inbox.backoff.longestMs, audit.inbox.backoff.scheduleMs], [20_000, null])
+  assert.deepEqual([own, billing, audit].map((each) => each.inbox.attemptsMax), [4, 4, 50])
+  assert.deepEqual([audit.inbox.backoff.scheduleMs, audit.inbox.total.ratePerSecond], [null, null])
   const { order, onDead, retryAfter, targets, deadLetter, depthMax } = own.inbox
   assert.deepEqual({ order, onDead, retryAfter, targets, deadLetter, depthMax }, {
     order: null, onDead: 'skip', retryAfter: { kind: 'route' }, targets: [], deadLetter: null, depthMax: 7
@@ -275,11 +275,6 @@ const REFUSED: ReadonlyArray<readonly [why: string, policy: string, said: RegExp
     'a mistake of the consumer of what dies, once for all targets',
     '{ mode: inbox, inbox: { deadLetter: { upstream: payments, maxAge: 0s }, targets: { a: { upstream: payments }, b: { upstream: payments } } } }',
     /^inbox\.deadLetter\.maxAge: "0s" must be between 1s and 366d$/
-  ],
-  [
-    'a mistake that the consumer of what dies has from its inbox, once',
-    '{ mode: inbox, inbox: { rate: 0, deadLetter: { upstream: payments }, targets: { a: { upstream: payments } } } }',
-    /^inbox\.rate: /
   ],
   [
     'a target of the name that what dies has',

@@ -188,9 +188,10 @@ test('one target that is full keeps all of them from a new message, and no dupli
   const witness = await consumer(t)
   const targets = [targetOf('a', witness, { inbox: { depthMax: 2 } }), targetOf('b', witness)]
   const gateway = await startGateway(t, { routes: [inboxRoute({ targets }, {}, witness.url)], background: false })
-  const statuses: number[] = []
-  for (const key of ['k1', 'k2', 'k3', 'k2']) statuses.push((await send(gateway, key, {})).status)
-  assert.deepEqual(statuses, [202, 202, 503, 202])
+  const answers: Response[] = []
+  for (const key of ['k1', 'k2', 'k3', 'k2']) answers.push(await send(gateway, key, {}))
+  assert.deepEqual(answers.map(({ status }) => status), [202, 202, 503, 202])
+  assert.match(await answers[2]?.text() ?? '', /The inbox of the target a is full/)
   const depths = await gateway.world.inbox.depths()
   assert.deepEqual(depths.map(({ route, waiting }) => [route, waiting]).sort(), [['things::a', 2], ['things::b', 2]])
 })

@@ -1,22 +1,10 @@
-/** Who gets what dies in an inbox: what it has from that inbox, its checks and its policy. */
+/** Who gets what dies in an inbox: its checks and its policy. It has nothing from that inbox, whose consumer is another one. */
 import type { DeadLetterTarget, UpstreamPolicy } from '../../core/policy/policy.ts'
 import type { Mistake, Path } from '../read/problem.ts'
-import { isTree } from '../read/tree.ts'
-import { attemptsOfSchedule, checkSent, deliveredOf, inherit } from './delivered.ts'
+import { checkSent, deliveredOf } from './delivered.ts'
 import { checkReceiver, receiverOf } from './receiver.ts'
 import type { IdempotencyFile } from './schema.ts'
-import { SENT_NAMES } from './schema-inbox.ts'
 import type { DeliveredFile } from './schema-inbox.ts'
-
-/** `block`: the inbox, or one of its targets. */
-export function spreadDeadLetter (block: Record<string, unknown>): void {
-  const { deadLetter } = block
-  if (!isTree(deadLetter)) return
-  attemptsOfSchedule(deadLetter)
-  // The secret is of the consumer that did not take the message, and would take what another one has signed with it.
-  inherit(SENT_NAMES.filter((name) => name !== 'sign'), block, deadLetter)
-  attemptsOfSchedule(deadLetter)
-}
 
 export function checkDeadLetter (
   { deadLetter }: DeliveredFile,

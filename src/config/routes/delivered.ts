@@ -3,7 +3,7 @@ import { isStandardSecret } from '../../core/headers/signature.ts'
 import type { InboxPolicy, ValueSource } from '../../core/policy/policy.ts'
 import { mistake } from '../read/problem.ts'
 import type { Mistake, Path } from '../read/problem.ts'
-import { valueAt } from '../read/tree.ts'
+import { isTree, valueAt } from '../read/tree.ts'
 import { parseDuration, parseSize } from '../read/units.ts'
 import { readKeySources } from './key-source.ts'
 import type { IdempotencyFile } from './schema.ts'
@@ -85,18 +85,10 @@ function checkSign ({ sign }: SentFile, mode: IdempotencyFile['mode'], path: Pat
 
 /** A schedule says how many deliveries there are, unless the file does. Before the schema's defaults. */
 export function attemptsOfSchedule (inbox: Record<string, unknown>): void {
-  const schedule = valueAt(inbox, ['backoff', 'schedule'])
-  if (Array.isArray(schedule)) inbox.maxAttempts ??= schedule.length + 1
-}
-
-/**
- * What `from` has of these members and `to` has not, as a whole: a secret and its previous one are of one consumer. The number of attempts
- * that belongs to a schedule is not of other pauses.
- */
-export function inherit (names: readonly string[], from: Record<string, unknown>, to: Record<string, unknown>): void {
-  const isOfSchedule = Object.hasOwn(to, 'backoff') && Array.isArray(valueAt(from, ['backoff', 'schedule']))
-  const inherited = names.filter((name) => Object.hasOwn(from, name) && !(name === 'maxAttempts' && isOfSchedule))
-  for (const name of inherited) if (!Object.hasOwn(to, name)) to[name] = structuredClone(from[name])
+  for (const consumer of [inbox, inbox.deadLetter]) {
+    const schedule = valueAt(consumer, ['backoff', 'schedule'])
+    if (isTree(consumer) && Array.isArray(schedule)) consumer.maxAttempts ??= schedule.length + 1
+  }
 }
 
 export function deliveredOf (inbox: Omit<DeliveredFile, 'deadLetter'>): Omit<InboxPolicy, 'schedule' | 'batch' | 'targets' | 'deadLetter'> {

@@ -102,7 +102,7 @@ const DELIVERED = {
   maxBytes: size('1GiB', 'Maximum of bytes of bodies, without header fields, of waiting, held and dead messages. More get 503 too. At least `keep.requestBytesMax`.'),
   deadLetter: Type.Optional(Type.Object({ ...RECEIVER, ...SENT }, {
     ...shape,
-    description: 'Another consumer, which gets a copy of each message that dies, with why. What it does not say is as in `inbox`, or as in the target that it belongs to, but for `sign`.'
+    description: 'Another consumer, which gets a copy of each message that dies, with why. It has nothing from `inbox`: what it does not say has its default.'
   }))
 }
 
@@ -156,6 +156,5 @@ export type DeliveredFile = Omit<TargetFile, 'upstream' | 'path' | 'when'>
 
 export type SentFile = Omit<NonNullable<DeliveredFile['deadLetter']>, 'upstream' | 'path'>
 
-/** The members that a target has from its route if it does not say otherwise, and a dead-letter target from its inbox. */
+/** The members that a target has from its route if it does not say otherwise. */
 export const DELIVERED_NAMES = Object.keys(DELIVERED)
-export const SENT_NAMES = Object.keys(SENT)

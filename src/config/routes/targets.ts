@@ -3,24 +3,28 @@ import type { Condition, InboxPolicy, InboxTarget, UpstreamPolicy } from '../../
 import { DEAD_LETTER } from '../../core/inbox/targets.ts'
 import { mistake, pathText } from '../read/problem.ts'
 import type { Mistake, Path } from '../read/problem.ts'
-import { isTree } from '../read/tree.ts'
+import { isTree, valueAt } from '../read/tree.ts'
 import { parseSize } from '../read/units.ts'
-import { checkDeadLetter, deadLetterOf, spreadDeadLetter } from './dead-letter.ts'
-import { attemptsOfSchedule, checkDelivered, deliveredOf, inherit, valueSourceOf } from './delivered.ts'
+import { checkDeadLetter, deadLetterOf } from './dead-letter.ts'
+import { attemptsOfSchedule, checkDelivered, deliveredOf, valueSourceOf } from './delivered.ts'
 import { checkReceiver, receiverOf } from './receiver.ts'
 import type { IdempotencyFile } from './schema.ts'
 import { DELIVERED_NAMES } from './schema-inbox.ts'
 import type { InboxFile, TargetFile } from './schema-inbox.ts'
 
-/** A member that a target does not have is its route's. */
+/**
+ * A member that a target does not have is its route's, as a whole: a secret and its previous one are of one consumer. The number of
+ * attempts that belongs to a schedule is not of other pauses.
+ */
 export function spreadTargets (inbox: Record<string, unknown>): void {
   if (!isTree(inbox.targets)) return
   for (const target of Object.values(inbox.targets)) {
     if (!isTree(target)) continue
     attemptsOfSchedule(target)
-    inherit(DELIVERED_NAMES, inbox, target)
+    const hasOtherPauses = Object.hasOwn(target, 'backoff') && Array.isArray(valueAt(inbox, ['backoff', 'schedule']))
+    const inherited = DELIVERED_NAMES.filter((name) => Object.hasOwn(inbox, name) && !(name === 'maxAttempts' && hasOtherPauses))
+    for (const name of inherited) if (!Object.hasOwn(target, name)) target[name] = structuredClone(inbox[name])
     attemptsOfSchedule(target)
-    spreadDeadLetter(target)
   }
 }
 
@@ -55,19 +59,13 @@ function checkSize ({ keep, inbox }: IdempotencyFile, path: Path): Mistake[] {
     : [mistake(path, `are ${count}, and keep.requestBytesMax is ${keep.requestBytesMax}: together at most 256MiB, because one acceptance writes the body for each target`)]
 }
 
-/** A mistake that other consumers have from their inbox is the inbox's alone. */
+/** A mistake that targets have from their route is the route's alone. */
 export function withoutInherited (mistakes: readonly Mistake[]): Mistake[] {
   const said = new Set(mistakes.map(textOf))
-  return mistakes.filter((each) => !sourcesOf(each.path).some((path) => said.has(textOf({ ...each, path }))))
-}
-
-/** Where a member of this path may come from. */
-function sourcesOf (path: Path): Path[] {
-  const [targets, letter] = [path.indexOf('targets'), path.indexOf('deadLetter')]
-  const ofLetter = letter === -1 ? [] : [path.filter((_, index) => index !== letter)]
-  return targets === -1
-    ? ofLetter
-    : [path, ...ofLetter].map((each) => each.filter((_, index) => index !== targets && index !== targets + 1)).concat(ofLetter)
+  return mistakes.filter((each) => {
+    const at = each.path.indexOf('targets')
+    return at === -1 || !said.has(textOf({ ...each, path: each.path.filter((_, index) => index !== at && index !== at + 1) }))
+  })
 }
 
 function textOf ({ path, message }: Pick<Mistake, 'path' | 'message'>): string {

@@ -4,7 +4,6 @@
  * id: the same request finds its message again.
  */
 import type { MessageDetail, NewMessage } from '../../core/inbox/message.ts'
-import type { InboxPolicy } from '../../core/policy/policy.ts'
 import type { Fingerprint } from '../../core/record/record.ts'
 import { errorText, StoreOverloaded } from '../../ports/errors.ts'
 import type { AcceptResult } from '../../ports/inbox.ts'
@@ -30,7 +29,7 @@ export function inboxMode (context: ModeContext): InboxMode {
     accept: (keyed, parts) => accept(context, keyed, parts),
     acceptClaimed: async (execution, maySend) => acceptClaimed(context, execution, maySend),
     valueRefusal: (keyed) => valueRefusal(keyed, context.deps.clock.wallMs()),
-    fullRefusal: (keyed) => context.depths.isFull(keyed.route.name, inboxOf(keyed), sizeOf([keyed])) ? INBOX_FULL : null,
+    fullRefusal: (keyed) => context.depths.isFull(keyed.route.name, inboxOf(keyed), sizeOf([keyed])) ? inboxFull() : null,
     answerOf: async (keyed, outcome) => answerOf(context, keyed, outcome)
   }
 }
@@ -132,18 +131,17 @@ function partsWithout (parts: readonly Part[], made: readonly Made[]): Part[] {
 }
 
 /** The detail differs from other limits': the cause is the consumer. */
-const INBOX_FULL = rejected(
-  'overloaded',
-  'The inbox of this route is full: it holds as much as it may, with what was given up and not yet retried or discarded. Nothing was accepted; retry with the same key.'
-)
+function inboxFull (whose = 'this route'): Rejected {
+  return rejected('overloaded', `The inbox of ${whose} is full: it holds as much as it may, with what was given up and not yet retried or discarded. Nothing was accepted; retry with the same key.`)
+}
 
 /** The refusal, if an inbox has no room. A batch that is larger than the empty inbox would never fit, so a retry is pointless. */
 function fullOf (context: ModeContext, made: readonly Made[]): Rejected | null {
-  for (const { name, inbox, size } of sizesOf(made)) {
+  for (const { name, target, inbox, size } of sizesOf(made)) {
     if (!context.depths.isFull(name, inbox, size)) continue
     const { depthMax, bytesMax } = inbox
     const { messages, bytes } = size
-    if (messages <= depthMax && bytes <= bytesMax) return INBOX_FULL
+    if (messages <= depthMax && bytes <= bytesMax) return inboxFull(target === null ? undefined : `the target ${target.name}`)
     const [holds, most] = messages > depthMax
       ? [`${messages} events`, `${depthMax} messages`]
       : [`${bytes} bytes of events`, `${bytesMax} bytes`]
@@ -152,15 +150,20 @@ function fullOf (context: ModeContext, made: readonly Made[]): Rejected | null {
   return null
 }
 
+interface Adding extends Pick<Place, 'inbox' | 'target'> { readonly name: string, readonly size: InboxSize }
+
 /** What is added to each inbox. */
-function sizesOf (made: readonly Made[]): Array<{ readonly name: string, readonly inbox: InboxPolicy, readonly size: InboxSize }> {
+function sizesOf (made: readonly Made[]): Adding[] {
   const [first] = made
   if (made.length === 1 && first !== undefined) {
-    return [{ name: first.place.route.name, inbox: first.place.inbox, size: sizeOf([first.part]) }]
+    const { route: { name }, inbox, target } = first.place
+    return [{ name, inbox, target, size: sizeOf([first.part]) }]
   }
   const byName = Map.groupBy(made, ({ place }) => place.route.name)
-  return Array.from(byName, ([name, those]) =>
-    ({ name, inbox: (those[0] as Made).place.inbox, size: sizeOf(those.map(({ part }) => part)) }))
+  return Array.from(byName, ([name, those]) => {
+    const { inbox, target } = (those[0] as Made).place
+    return { name, inbox, target, size: sizeOf(those.map(({ part }) => part)) }
+  })
 }
 
 async function acceptAll (
