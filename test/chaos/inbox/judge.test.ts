@@ -9,15 +9,18 @@ import type { InboxEvidence } from './history.ts'
 import { judgeInbox } from './judge.ts'
 import type { Call } from './ledger.ts'
 import { inboxRouteNamed } from './routes.ts'
+import type { Topic } from './routes.ts'
 import { wishOf } from './wishes.ts'
-import type { Wish } from './wishes.ts'
+import type { Due, Wish } from './wishes.ts'
 
-function wish (route: string, key: string, more: { group?: string, isOther?: boolean } = {}): Wish {
+function wish (route: string, key: string, more: { group?: string, isOther?: boolean, due?: Due, topic?: Topic } = {}): Wish {
   return wishOf({
     route: inboxRouteNamed(route),
     items: [{ key, group: more.group ?? null, amount: 1 }],
     scope: 'Bearer one',
     poison: null,
+    due: more.due ?? null,
+    topic: more.topic ?? null,
     isOther: more.isOther ?? false
   })
 }
@@ -39,6 +42,7 @@ function accepted (call: string, wish: Wish, atMs: number, more: Partial<Call> =
 function change (wish: Wish, atMs: number, state: Change['state'], attempt: number, more: Partial<Change> = {}): Change {
   return {
     atMs,
+    beganMs: atMs,
     gone: false,
     record: idOf(wish),
     state,
@@ -48,6 +52,7 @@ function change (wish: Wish, atMs: number, state: Change['state'], attempt: numb
     status: null,
     error: null,
     call: 'a',
+    dueFromMs: null,
     ...more
   }
 }
@@ -103,7 +108,8 @@ function frozen (fromMs: number, untilMs: number): ReadonlyMap<string, readonly 
 
 /** The rows are what was written last. */
 function evidence (...parts: ReadonlyArray<Partial<InboxEvidence>>): InboxEvidence {
-  const all = <Key extends 'calls' | 'consumed' | 'stamps' | 'changes' | 'byHand'>(key: Key): Array<InboxEvidence[Key][number]> =>
+  type Lists = Omit<InboxEvidence, 'rows' | 'incarnations'>
+  const all = <Key extends keyof Lists>(key: Key): Array<InboxEvidence[Key][number]> =>
     parts.flatMap((part) => [...part[key] ?? []])
   const changes = all('changes').sort((one, other) => one.atMs - other.atMs)
   const rows = parts.find((part) => part.rows !== undefined)?.rows ??
@@ -114,6 +120,7 @@ function evidence (...parts: ReadonlyArray<Partial<InboxEvidence>>): InboxEviden
     stamps: all('stamps').sort((one, other) => one.atMs - other.atMs),
     changes,
     byHand: all('byHand'),
+    pauses: all('pauses'),
     rows,
     incarnations: parts.find((part) => part.incarnations !== undefined)?.incarnations ?? new Map()
   }
@@ -149,7 +156,7 @@ test('N2: a number that comes twice, goes back, or was handed out to nobody', ()
   const once = delivered(LOOSE, 100)
   assert.deepEqual(found(ACCEPTED, once, { stamps: [stamp(LOOSE, 103, 1)] }), ['N2'], 'twice on the network')
   assert.deepEqual(found(ACCEPTED, once, { consumed: consumed(LOOSE, 103, 1, 201) }), ['N2'], 'twice at the consumer')
-  assert.deepEqual(found(ACCEPTED, once, { stamps: [stamp(LOOSE, 104, 2)] }), ['N2'], 'never handed out')
+  assert.deepEqual(found(ACCEPTED, once, { stamps: [stamp(LOOSE, 104, 2)] }), ['N2', 'N11'], 'never handed out, and after it was delivered')
 })
 
 /** Delivery 1 is taken from its worker, 2 is delivered at 5 s, and 1 is seen at `lateMs`. */

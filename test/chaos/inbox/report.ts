@@ -10,7 +10,7 @@ import type { InboxResult } from './run.ts'
 export function printedInbox (result: InboxResult): string {
   const {
     seed, topology, seconds, gateways, messages, acceptedUnderFaults, deliveredUnderFaults, requests, deliveries, again,
-    duplicates, answers, told, states, ends, byHand, worstAnswerMs, drainedInMs, violations, excused
+    duplicates, answers, told, states, ends, byHand, happened, worstAnswerMs, drainedInMs, violations, excused
   } = result
   return [
     `seed ${seed}, mode inbox: ${seconds} s under faults, ${gateways} gateways${topology === 'plain' ? '' : `, topology ${topology}`}`,
@@ -22,6 +22,7 @@ export function printedInbox (result: InboxResult): string {
     `  ends        ${listed(ends)}`,
     `  states      ${listed(states)}`,
     `  by hand     ${listed(byHand)}`,
+    `  happened    ${listed(happened)}`,
     `  worst       ${worstAnswerMs} ms`,
     `  drained     in ${drainedInMs} ms`,
     `  excused     ${excused} deliveries of a process that had just been woken`,
