@@ -141,20 +141,22 @@ function routeText (route: InboxRoute): string {
 function inboxText ({ order, stops, batch, attemptsMax, ageMaxMs, targets, keeps, schedules, pauseAfterMs }: InboxRoute): string {
   return [
     // What is ordered is each target's.
-    ...order === null || targets.length > 0 ? [] : [order === 'header' ? 'order: "header:X-Group"' : ORDER_IN_BODY],
+    ...order === null || targets.length > 0 ? [] : [order === 'header' ? ORDER_IN_HEADER : ORDER_IN_BODY],
     `onDead: ${stops ? 'stop-group' : 'skip'}`,
     `batch: ${batch ? 'split' : 'refuse'}`,
     `maxAttempts: ${attemptsMax}`,
     `maxAge: ${ageMaxMs}ms`,
     `backoff: { first: ${BACKOFF_FIRST_MS}ms, longest: ${BACKOFF_LONGEST_MS}ms }`,
     ...keeps ? [KEEPS] : [],
-    ...schedules ? [`deliverAt: "header:X-Due", delay: "json:/delay", longestDelay: 1m`] : [],
+    ...schedules ? [SCHEDULES] : [],
     ...pauseAfterMs === null ? [] : [`pauseAfter: ${pauseAfterMs}ms`],
     ...targets.length === 0 ? [] : [`targets: { ${targets.map(targetText).join(', ')} }`]
   ].join(', ')
 }
 
+const ORDER_IN_HEADER = 'order: "header:X-Group"'
 const ORDER_IN_BODY = 'order: "json:/group"'
+const SCHEDULES = 'deliverAt: "header:X-Due", delay: "json:/delay", longestDelay: 1m'
 const KEEPS = `keepDelivered: ${KEPT_MS}ms`
 
 function targetText ({ name, path, topics, isOrdered, keeps }: Target): string {
