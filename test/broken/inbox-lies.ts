@@ -150,15 +150,15 @@ export const INBOX_LIE_BREAKS: readonly Break[] = [
     breaks: ['N12'],
     patches: [{
       file: 'store/postgres/inbox-arrivals.ts',
-      find: `greatest(statement_timestamp(), \${notBefore(message)}, case when`,
-      replace: 'greatest(statement_timestamp(), case when'
+      find: 'notBefore(message)}, case when',
+      replace: '"null::timestamptz"}, case when'
     }]
   },
   {
     name: 'delivers-while-paused',
     does: 'hands out messages of an inbox that an operator has paused',
     breaks: ['N13'],
-    patches: [{ file: DELIVER, find: `and not \${isPaused(schema, 'w.route', 'w.trial')}`, replace: '' }]
+    patches: [{ file: DELIVER, find: "isPaused(schema, 'w.route', 'w.trial')", replace: '"false"' }]
   },
   {
     name: 'every-take-is-a-trial',
