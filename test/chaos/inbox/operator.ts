@@ -18,7 +18,7 @@ export interface OperatorHabits {
   readonly groups: number
 }
 
-export const OPERATOR_HABITS: OperatorHabits = { mendsEveryMs: 8_000, replaysEveryMs: 7_000, pausesEveryMs: 8_000, groups: 60 }
+export const OPERATOR_HABITS: OperatorHabits = { mendsEveryMs: 8_000, replaysEveryMs: 4_000, pausesEveryMs: 4_000, groups: 60 }
 
 /** Inboxes that keep delivered messages: of a route, and of one of several consumers. */
 const KEPT = ['kept', 'targets::every'] as const
@@ -94,7 +94,7 @@ export class Operator {
   /** null: there is nothing to name. */
   async #replayWords (turn: number, inbox: string): Promise<string[] | null> {
     switch (turn % REPLAY_WAYS) {
-      case 0: return ['--from', '6s', '--to', '2s']
+      case 0: return ['--from', '20s', '--to', '2s']
       case 1: return ['--group', `account-${this.#random.between(1, this.#habits.groups)}`]
       default: {
         const key = await readDeliveredKey(this.#database, inbox).catch(() => null)
