@@ -68,14 +68,20 @@ export class Operator {
     ])
   }
 
-  /** After the faults. Resolves when nothing is open, or after `mostMs`, to what is still open by route and state. */
-  async untilDone (mostMs: number): Promise<ReadonlyMap<string, number>> {
+  /**
+   * After the faults. Resolves when nothing is open or paused, or after `mostMs`, to what is still open by route and state. `sendOne`: a
+   * gateway that died with the news of a message that was taken left its inbox paused, until the next message is.
+   */
+  async untilDone (mostMs: number, sendOne: (route: string) => Promise<void>): Promise<ReadonlyMap<string, number>> {
     await this.#change(['retry', '--state', 'held'])
     for (const endsAt = performance.now() + mostMs; ;) {
       const paused = await readPaused(this.#database)
-      for (const [inbox, who] of paused) if (who === 'operator') await this.#say(['resume', '--route', inbox])
       const open = await readOpen(this.#database)
       if ((open.size === 0 && paused.size === 0) || performance.now() > endsAt) return open
+      for (const [inbox, who] of paused) {
+        if (who === 'operator') await this.#say(['resume', '--route', inbox])
+        else if (open.size === 0) await sendOne(inbox)
+      }
       // A message behind a dead one of its group waits for an operator.
       if (Array.from(open.keys()).every((name) => name === 'stops waiting')) {
         await this.#change(['discard', '--state', 'dead', '--route', 'stops'])

@@ -158,7 +158,7 @@ class InboxRun {
     const mendedMs = Date.now()
     const unanswered = await this.#senders.closeUp(ANSWERED_WITHIN_MS)
     await coming
-    await this.#operator.untilDone(emphasis.drainMs ?? DRAINED_WITHIN_MS)
+    await this.#operator.untilDone(emphasis.drainMs ?? DRAINED_WITHIN_MS, async (route) => this.#senders.sendOne(route))
     const drainedInMs = Math.round(performance.now() - mendedAt)
     return this.#result(await this.#evidence(), { seconds, unanswered, mendedMs, drainedInMs })
   }

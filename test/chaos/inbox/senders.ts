@@ -99,8 +99,14 @@ export class Senders {
     return unanswered
   }
 
+  /** One more, when all is well. Resolves when it has its final answer. */
+  async sendOne (route: string): Promise<void> {
+    const draft = this.#draft(inboxRouteNamed(route))
+    await this.#persist(wishOf(draft))
+  }
+
   #begin (): void {
-    const draft = this.#draft()
+    const draft = this.#draft(inboxRouteNamed(this.#random.weighted(this.#habits.routes ?? ROUTE_WEIGHTS)))
     const wish = wishOf(draft)
     const queue = this.#queueOf(draft)
     const before = queue === null ? Promise.resolve() : this.#queues.get(queue) ?? Promise.resolve()
@@ -109,9 +115,8 @@ export class Senders {
     this.#open.add(story)
   }
 
-  #draft (): Draft {
+  #draft (route: InboxRoute): Draft {
     const random = this.#random
-    const route = inboxRouteNamed(random.weighted(this.#habits.routes ?? ROUTE_WEIGHTS))
     const group = this.#group(route)
     const others = Array.from(
       { length: route.batch ? random.between(1, BATCH_MAX - 1) : 0 },
