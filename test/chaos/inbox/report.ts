@@ -61,7 +61,7 @@ Deliveries of a process that had just been woken, after its message had been tak
 |---|---|
 ${rows(({ happened }) => happened)}
 
-A time is a \`deliverAt\` or a \`delay\` that was not over at the acceptance. A trial is one delivery of an inbox that a gateway has paused.
+A time is a \`deliverAt\` or a \`delay\` that was not over at the acceptance. A trial may deliver one message of an inbox that a gateway has paused.
 
 ## Faults
 
