@@ -7,7 +7,8 @@ const LANES = 'store/postgres/inbox-lanes.ts'
 
 export const INBOX_LIES = [
   'accepted-before-the-commit', 'next-beside-a-retry', 'same-attempt-again', 'failed-is-delivered',
-  'stopped-groups-go-on', 'held-is-sent-again', 'one-key-any-request', 'accepted-and-executed', 'settle-any-token'
+  'stopped-groups-go-on', 'held-is-sent-again', 'one-key-any-request', 'accepted-and-executed', 'settle-any-token',
+  'targets-one-by-one', 'every-target-takes', 'replay-unsaid', 'due-at-once', 'delivers-while-paused', 'every-take-is-a-trial'
 ] as const
 
 /** No lie, and no rule less: a worker is given up after three seconds, so that a run of seconds sees what comes of it. */
@@ -115,6 +116,58 @@ export const INBOX_LIE_BREAKS: readonly Break[] = [
       file: LANES,
       find: 'and m.owner is not distinct from w.owner and m.attempt = w.attempt\n   and coalesce(m.state',
       replace: 'and coalesce(m.state'
+    }]
+  },
+  {
+    name: 'targets-one-by-one',
+    does: 'accepts the messages for several consumers one after another',
+    breaks: ['N10'],
+    patches: [{
+      file: ACCEPTING,
+      find: ': await inbox.acceptAll(made.map(({ message }) => message))',
+      replace: ': await made.reduce(async (before, { message: { alongside: _, ...message } }) => [...await before, await inbox.accept(message)], Promise.resolve([]))'
+    }]
+  },
+  {
+    name: 'every-target-takes',
+    does: 'sends a request to every consumer, whatever its conditions say',
+    breaks: ['N10'],
+    patches: [{
+      file: 'core/inbox/targets.ts',
+      find: 'if (held.every((each) => each === true)) found.push(target)',
+      replace: 'found.push(target)'
+    }]
+  },
+  {
+    name: 'replay-unsaid',
+    does: 'does not tell a consumer that a delivery is a replay',
+    breaks: ['N11'],
+    patches: [{ file: 'gateway/inbox/deliver.ts', find: '...isReplay ? REPLAY : []', replace: '...isReplay ? [] : []' }]
+  },
+  {
+    name: 'due-at-once',
+    does: 'notes the time of a message, and delivers it at once',
+    breaks: ['N12'],
+    patches: [{
+      file: 'store/postgres/inbox-arrivals.ts',
+      find: 'notBefore(message)}, case when',
+      replace: '"null::timestamptz"}, case when'
+    }]
+  },
+  {
+    name: 'delivers-while-paused',
+    does: 'hands out messages of an inbox that an operator has paused',
+    breaks: ['N13'],
+    patches: [{ file: DELIVER, find: "isPaused(schema, 'w.route', 'w.trial')", replace: '"false"' }]
+  },
+  {
+    name: 'every-take-is-a-trial',
+    does: 'hands out messages of an inbox that a gateway has paused, as if each were a trial',
+    breaks: ['N13'],
+    patches: [{
+      file: 'background/deliverer.ts',
+      find: 'this.#trials.delete(name) ? { route: name, places: 1, trial: true } : { route: name, places }),',
+      replace: '({ route: name, places, trial: true })),'
     }]
   }
 ]

@@ -63,6 +63,8 @@ export const FAULTS = {
   'upstream-504': shape('answers', false, 1, 300, 2_500),
   'upstream-extra': shape('answers', false, 2, 300, 2_500),
   'upstream-page': shape('answers', false, 0, 300, 2_500),
+  // One consumer of several, for longer than it takes to pause its inbox. Dealt in mode inbox.
+  'consumer-down': shape('consumer', false, 0, 4_500, 8_000),
 
   'client-link-delay': shape('client-link', true, 1, 300, 2_500),
   'client-link-cut': shape('client-link', true, 2, 0, 0),

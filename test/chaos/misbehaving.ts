@@ -41,9 +41,14 @@ export interface Upstream<Line> {
   /** For a correct answer. */
   readonly goodStatus: (came: Came, random: Random) => number
   readonly answer: (came: Came, status: number) => Answer
+  /** Whether this is for the consumer that is `down` alone. Absent: there is none. */
+  readonly goesDown?: (target: string) => boolean
   /** Answers probes. Absent: there are none. */
   readonly questions?: { readonly path: string, readonly answer: (request: IncomingMessage) => Answer }
 }
+
+/** Of a consumer that is down, by what stands before it. */
+const BAD_GATEWAY = 502
 
 export function serveMisbehaving<Line> (own: Upstream<Line>): void {
   const [file = '', seed = '0', pace = 'usual'] = process.argv.slice(2)
@@ -91,7 +96,7 @@ class Misbehaving<Line> {
 
   async #receive (request: IncomingMessage, response: ServerResponse): Promise<void> {
     response.on('error', () => {})
-    const misbehaviour = this.#nextMisbehaviour()
+    const misbehaviour = this.#nextMisbehaviour(request.url ?? '')
     if (misbehaviour === 'reset-before') {
       request.socket.resetAndDestroy()
       return
@@ -117,9 +122,10 @@ class Misbehaving<Line> {
     await this.#behave(came, response)
   }
 
-  #nextMisbehaviour (): Misbehaviour | null {
+  #nextMisbehaviour (target: string): Misbehaviour | null {
+    if (this.#wrong.has('down') && this.#own.goesDown?.(target) === true) return 'down'
     for (const [name, share] of this.#wrong) {
-      if (this.#random.chance(share)) return name
+      if (name !== 'down' && this.#random.chance(share)) return name
     }
     return null
   }
@@ -165,6 +171,7 @@ class Misbehaving<Line> {
       case '502':
       case '503':
       case '504': return this.#answer(came, response, Number(misbehaviour))
+      case 'down': return this.#answer(came, response, BAD_GATEWAY)
       case 'reset-before':
       case null: return this.#answer(came, response, this.#own.goodStatus(came, this.#random))
     }

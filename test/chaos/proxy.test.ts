@@ -206,5 +206,7 @@ test('a request is stamped by its head, whatever the spelling of its fields, and
     'POST /hold/things HTTP/1.1\r\nhost: x\r\nX-Request-Id: call-9\r\nOnceway-Key: r-9\r\nIdempotency-Attempt: 3\r\n\r\n{"amount":1}'
   )
   assert.deepEqual(stampOf(head, 5, 'gateway-1'), { atMs: 5, call: 'call-9', record: 'r-9', attempt: 3, from: 'gateway-1' })
+  const again = Buffer.from('PATCH / HTTP/1.1\r\nx-request-id: call-9\r\nonceway-key: r-9\r\nidempotency-attempt: 4\r\nOnceway-Replay: true\r\n\r\n')
+  assert.deepEqual(stampOf(again, 5, 'gateway-1'), { atMs: 5, call: 'call-9', record: 'r-9', attempt: 4, from: 'gateway-1', replay: true })
   assert.equal(stampOf(Buffer.from('{"POST ":1}'), 5, 'gateway-1'), null)
 })

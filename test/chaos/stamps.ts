@@ -8,6 +8,8 @@ export interface Stamp {
   readonly record: string
   readonly attempt: number
   readonly from: string
+  /** It has `Onceway-Replay: true`. */
+  readonly replay?: true
 }
 
 const HEAD_END = '\r\n\r\n'
@@ -20,7 +22,8 @@ export function stampOf (chunk: Buffer, atMs: number, from: string): Stamp | nul
   const call = /\r\nx-request-id: *([^\r]+)/i.exec(head)?.[1]
   const record = /\r\nonceway-key: *([^\r]+)/i.exec(head)?.[1] ?? ''
   const attempt = /\r\nidempotency-attempt: *(\d+)/i.exec(head)?.[1]
-  return call === undefined ? null : { atMs, call, record, attempt: Number(attempt ?? 0), from }
+  const isReplay = /\r\nonceway-replay: *true\r/i.test(`${head}\r`)
+  return call === undefined ? null : { atMs, call, record, attempt: Number(attempt ?? 0), from, ...isReplay && { replay: true } }
 }
 
 const METHODS = [Buffer.from('POST '), Buffer.from('PATCH ')]

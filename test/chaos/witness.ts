@@ -1,9 +1,10 @@
 /** What the witness upstream writes down, and in which ways it can misbehave. Shapes and the reading of its file. */
 import { readFileSync } from 'node:fs'
 
+/** `down`: what the upstream counts as one consumer of several. */
 export type Misbehaviour =
   | 'reset-before' | 'reset-after' | 'half' | 'garbage' | 'never' | 'late' | 'too-late' | 'extra' | 'page' | '429'
-  | '500' | '502' | '503' | '504'
+  | '500' | '502' | '503' | '504' | 'down'
 
 /** The duration. `slow`: executions queue and are joined. `slower`: they outlast outages. */
 export type Pace = 'usual' | 'slow' | 'slower'

@@ -34,6 +34,8 @@ serveMisbehaving<ConsumerLine>({
     }
   },
 
+  goesDown: (target) => target.startsWith('/fails/'),
+
   /** `execution`: as told.ts looks for it. */
   answer: ({ number }, status) => ({
     status,

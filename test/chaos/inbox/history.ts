@@ -4,11 +4,12 @@
  */
 import type { Incarnation } from '../gateways.ts'
 import type { Stamp } from '../stamps.ts'
-import type { ByHand, Change } from './audit.ts'
+import type { ByHand, Change, PauseChange } from './audit.ts'
 import type { ConsumerLine } from './consumer.ts'
 import type { Call } from './ledger.ts'
+import type { Part } from './wishes.ts'
 
-export type InboxRule = 'N1' | 'N2' | 'N3' | 'N4' | 'N5' | 'N6' | 'N7' | 'N8' | 'N9'
+export type InboxRule = 'N1' | 'N2' | 'N3' | 'N4' | 'N5' | 'N6' | 'N7' | 'N8' | 'N9' | 'N10' | 'N11' | 'N12' | 'N13'
 
 export interface InboxFound { readonly invariant: InboxRule, readonly record: string, readonly detail: string }
 
@@ -18,6 +19,7 @@ export interface InboxEvidence {
   readonly stamps: readonly Stamp[]
   readonly changes: readonly Change[]
   readonly byHand: readonly ByHand[]
+  readonly pauses: readonly PauseChange[]
   /** As they stand at the end. */
   readonly rows: readonly Change[]
   /** Per gateway, by its name. */
@@ -33,6 +35,8 @@ export interface Sending {
   readonly atMs: number
   /** By a process that had just resumed: it may have decided before. */
   readonly isWoken: boolean
+  /** It says that an operator replayed the message. */
+  readonly isReplay: boolean
   /** It was executed at once, because the client did not ask for the inbox. */
   readonly isExecution: boolean
   /** The consumer has it. */
@@ -45,6 +49,8 @@ export interface Sending {
 export interface Message {
   readonly record: string
   readonly calls: readonly Call[]
+  /** What its first sender wants. null: nobody asked for it. */
+  readonly part: Part | null
   /** As they left. */
   readonly sendings: readonly Sending[]
   readonly changes: readonly Change[]
@@ -67,6 +73,7 @@ export function messagesOf (evidence: InboxEvidence): Map<string, Message> {
   return new Map(Array.from(records, (record) => [record, {
     record,
     calls: calls.get(record)?.map(({ call }) => call) ?? [],
+    part: calls.get(record)?.[0]?.call.wish.parts.find((part) => part.record === record) ?? null,
     sendings: sendings.get(record) ?? [],
     changes: changes.get(record) ?? [],
     byHand: byHand.get(record) ?? [],
@@ -82,7 +89,7 @@ function sendingsOf ({ calls, consumed, stamps, incarnations }: InboxEvidence): 
   const seen = Map.groupBy(consumed.filter((line) => 'record' in line), ({ record, attempt, call }) => `${record} ${attempt} ${call}`)
   const plain = new Set(calls.filter(({ prefers, wish: { route } }) => route.onWish && !prefers).map(({ call }) => call))
   const sendings = stamps.map((stamp): Sending => {
-    const { record, attempt, call, atMs, from } = stamp
+    const { record, attempt, call, atMs, from, replay = false } = stamp
     const line = seen.get(`${record} ${attempt} ${call}`)?.shift()
     return {
       record,
@@ -90,14 +97,24 @@ function sendingsOf ({ calls, consumed, stamps, incarnations }: InboxEvidence): 
       call,
       atMs,
       isWoken: wasWoken(incarnations.get(from) ?? [], atMs),
+      isReplay: replay,
       isExecution: plain.has(call),
       print: line?.print ?? null,
       answer: line === undefined ? null : answers.get(line.delivery) ?? null
     }
   })
   // Seen by the consumer and not on the network: it arrived twice from one sending, or bypassed the network.
-  const unstamped = Array.from(seen.values()).flat().map(({ record, attempt, call, atMs, print, delivery }): Sending =>
-    ({ record, attempt, call, atMs, isWoken: false, isExecution: plain.has(call), print, answer: answers.get(delivery) ?? null }))
+  const unstamped = Array.from(seen.values()).flat().map(({ record, attempt, call, atMs, print, delivery }): Sending => ({
+    record,
+    attempt,
+    call,
+    atMs,
+    isWoken: false,
+    isReplay: false,
+    isExecution: plain.has(call),
+    print,
+    answer: answers.get(delivery) ?? null
+  }))
   return [...sendings, ...unstamped].sort((one, other) => one.atMs - other.atMs)
 }
 
@@ -107,6 +124,14 @@ function wasWoken (incarnations: readonly Incarnation[], atMs: number): boolean 
 
 export function deliveriesOf ({ sendings }: Message): Sending[] {
   return sendings.filter(({ isExecution }) => !isExecution)
+}
+
+/** A statement of an operator, from the time that its audit has to the time at which others see it. */
+export const AT_ONCE_MS = 1_000
+
+/** When it was handed out. */
+export function takesOf ({ changes }: Message): Change[] {
+  return changes.filter(({ state }) => state === 'delivering')
 }
 
 /** By a process that had been frozen until its message was taken from it (protocol §10). */

@@ -24,6 +24,7 @@ interface InboxHunt {
 
 /** No repeated and no foreign requests: the lie shows in deliveries. */
 const PLAIN = { twinShare: 0, otherShare: 0, leaveShare: 0 }
+const NO_OPERATOR = { replaysEveryMs: null, pausesEveryMs: null }
 
 function faults (kind: FaultKind, atMs: readonly number[], forMs: number): PlannedFault[] {
   return atMs.map((at, index) => ({ atMs: at, kind, gateway: index % 2, forMs, room: `${kind}-${index}`, force: 1 }))
@@ -89,6 +90,43 @@ export const INBOX_HUNTS: Readonly<Record<InboxLie, InboxHunt>> = {
     emphasis: { plan: faults('gateway-freeze-lease', [2_000, 11_000], 6_500), pace: 'slower', habits: { ...PLAIN, routes: { loose: 1 } } },
     breaks: ['N8'],
     shortLease: true
+  },
+  'targets-one-by-one': {
+    seconds: 2,
+    messages: 100,
+    emphasis: { plan: [], habits: { ...PLAIN, routes: { targets: 1 } } },
+    breaks: ['N10']
+  },
+  'every-target-takes': {
+    seconds: 2,
+    messages: 100,
+    emphasis: { plan: [], habits: { ...PLAIN, routes: { targets: 1 } } },
+    breaks: ['N10']
+  },
+  'replay-unsaid': {
+    seconds: 3,
+    messages: 100,
+    emphasis: { plan: [], habits: { ...PLAIN, routes: { kept: 1, targets: 1 } }, operator: { replaysEveryMs: 500 } },
+    breaks: ['N11']
+  },
+  'due-at-once': {
+    seconds: 2,
+    messages: 100,
+    emphasis: { plan: [], habits: { ...PLAIN, routes: { later: 1 } } },
+    breaks: ['N12']
+  },
+  // Others than the first of a second of its pause.
+  'delivers-while-paused': {
+    seconds: 5,
+    messages: 1_000,
+    emphasis: { plan: [], habits: { ...PLAIN, routes: { ordered: 1 } }, operator: { pausesEveryMs: 0 } },
+    breaks: ['N13']
+  },
+  'every-take-is-a-trial': {
+    seconds: 6,
+    messages: 300,
+    emphasis: { plan: faults('consumer-down', [200], 5_500), habits: { ...PLAIN, routes: { fails: 1 } } },
+    breaks: ['N13']
   }
 }
 
@@ -101,7 +139,7 @@ export async function huntInbox (name: InboxLie): Promise<string | null> {
     seconds,
     gateways: 2,
     messages,
-    emphasis: { ...emphasis, drainMs: 0 },
+    emphasis: { ...emphasis, operator: { ...NO_OPERATOR, ...emphasis.operator }, drainMs: 0 },
     broken: shortLease ? `${SHORT_WORKER_LEASE},${name}` : name
   })
   const caught = result.violations.some(({ invariant }) => breaks.some((each) => each === invariant))

@@ -5,7 +5,7 @@
  * - No message is sent while the consumer works on another one of the group. Excused: its answer was lost by a cut, a timeout or a death.
  */
 import type { Change } from './audit.ts'
-import { deliveriesOf, isExcused, possessionOf } from './history.ts'
+import { AT_ONCE_MS, deliveriesOf, isExcused, possessionOf, takesOf } from './history.ts'
 import type { InboxFound, Message, Sending } from './history.ts'
 
 interface Ordered {
@@ -23,11 +23,10 @@ interface Ordered {
 /** By their names, on all routes. */
 export function groupsOf (messages: ReadonlyMap<string, Message>): Map<string, Ordered[]> {
   const ordered = Array.from(messages.values()).flatMap((message) => {
-    const [first] = message.calls
-    const index = first?.wish.parts.findIndex(({ record }) => record === message.record) ?? -1
-    if (first === undefined || message.changes.length === 0) return []
+    const { calls: [first], part } = message
+    if (first === undefined || part === null || message.changes.length === 0) return []
     // A message without an order is a group of its own: its deliveries come one after another as well.
-    const group = first.wish.parts[index]?.group ?? message.record
+    const group = part.group ?? message.record
     const told = message.calls.flatMap(({ told, toldMs }) => told?.kind === 'accepted' && toldMs !== null ? [toldMs] : [])
     return [{
       group,
@@ -35,7 +34,7 @@ export function groupsOf (messages: ReadonlyMap<string, Message>): Map<string, O
         message,
         stops: first.wish.route.stops,
         askedMs: first.atMs,
-        index,
+        index: first.wish.parts.indexOf(part),
         firstCall: first.call,
         toldMs: Math.min(Infinity, ...told)
       }
@@ -49,10 +48,10 @@ export function groupsOf (messages: ReadonlyMap<string, Message>): Map<string, O
 export function judgeOrder (group: readonly Ordered[]): InboxFound[] {
   const found: InboxFound[] = []
   for (const later of group) {
-    const takes = later.message.changes.filter(({ state }) => state === 'delivering')
+    const takes = takesOf(later.message)
     for (const earlier of group) {
       if (!isBefore(earlier, later)) continue
-      const wrong = takes.find(({ atMs }) => isOpen(earlier, atMs))
+      const wrong = takes.find((take) => isOpen(earlier, take))
       if (wrong !== undefined) {
         found.push({
           invariant: 'N4',
@@ -70,9 +69,9 @@ function isBefore (earlier: Ordered, later: Ordered): boolean {
   return earlier.toldMs < later.askedMs || (earlier.firstCall === later.firstCall && earlier.index < later.index)
 }
 
-function isOpen ({ message, stops }: Ordered, atMs: number): boolean {
-  const state = stateAt(message, atMs)?.state
-  if (state === 'waiting' || state === 'delivering') return !wasJustAskedFor(message, atMs)
+function isOpen ({ message, stops }: Ordered, take: Change): boolean {
+  const state = stateAt(message, take.atMs)?.state
+  if (state === 'waiting' || state === 'delivering') return !wasJustAskedFor(message, take)
   return stops && (state === 'dead' || state === 'held')
 }
 
@@ -81,12 +80,9 @@ function stateAt ({ changes }: Message, atMs: number): Change | undefined {
 }
 
 /** An operator puts it back before messages that have gone on meanwhile. A worker that took one at that moment did not see it. */
-function wasJustAskedFor ({ byHand }: Message, atMs: number): boolean {
-  return byHand.some((each) => each.action === 'retry' && Math.abs(atMs - each.atMs) <= AT_ONCE_MS)
+function wasJustAskedFor ({ byHand }: Message, { atMs, beganMs }: Change): boolean {
+  return byHand.some((each) => each.action !== 'discard' && beganMs <= each.atMs + AT_ONCE_MS && atMs >= each.atMs - AT_ONCE_MS)
 }
-
-/** A statement of an operator, from its beginning to its commit. */
-const AT_ONCE_MS = 1_000
 
 /** For a group, and for one message. The gateway took an answer only after it was given, and the next sending came later. */
 function judgeOverlaps (group: readonly Ordered[]): InboxFound[] {

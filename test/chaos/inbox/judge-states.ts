@@ -73,7 +73,7 @@ function deadWrongly (
     return tries >= route.attemptsMax ? null : `${said} at try ${tries} of ${route.attemptsMax}`
   }
   if (error?.startsWith('TOO_OLD') !== true) return said
-  const ageMs = atMs - (changes[0]?.atMs ?? 0)
+  const ageMs = atMs - Math.max(changes[0]?.atMs ?? 0, changes[0]?.dueFromMs ?? 0)
   return ageMs + BACKOFF_LONGEST_MS >= route.ageMaxMs ? null : `${said} after ${Math.round(ageMs)} ms`
 }
 
@@ -86,7 +86,7 @@ function changedWrongly ({ byHand }: Message, before: Change | undefined, { stat
       ? null
       : `delivery ${attempt} was handed out of one that was ${before.state} at ${before.attempt}`
   }
-  const action = state === 'discarded' ? 'discard' : 'retry'
+  const action = state === 'discarded' ? 'discard' : before.state === 'delivered' ? 'replay' : 'retry'
   return byHand.some((each) => each.action === action && each.attempt === attempt && each.state === before.state)
     ? null
     : `it went from ${before.state} to ${state}, and nobody asked for that`

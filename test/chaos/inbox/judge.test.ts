@@ -9,15 +9,18 @@ import type { InboxEvidence } from './history.ts'
 import { judgeInbox } from './judge.ts'
 import type { Call } from './ledger.ts'
 import { inboxRouteNamed } from './routes.ts'
+import type { Topic } from './routes.ts'
 import { wishOf } from './wishes.ts'
-import type { Wish } from './wishes.ts'
+import type { Due, Wish } from './wishes.ts'
 
-function wish (route: string, key: string, more: { group?: string, isOther?: boolean } = {}): Wish {
+function wish (route: string, key: string, more: { group?: string, isOther?: boolean, due?: Due, topic?: Topic } = {}): Wish {
   return wishOf({
     route: inboxRouteNamed(route),
     items: [{ key, group: more.group ?? null, amount: 1 }],
     scope: 'Bearer one',
     poison: null,
+    due: more.due ?? null,
+    topic: more.topic ?? null,
     isOther: more.isOther ?? false
   })
 }
@@ -39,6 +42,7 @@ function accepted (call: string, wish: Wish, atMs: number, more: Partial<Call> =
 function change (wish: Wish, atMs: number, state: Change['state'], attempt: number, more: Partial<Change> = {}): Change {
   return {
     atMs,
+    beganMs: atMs,
     gone: false,
     record: idOf(wish),
     state,
@@ -48,6 +52,7 @@ function change (wish: Wish, atMs: number, state: Change['state'], attempt: numb
     status: null,
     error: null,
     call: 'a',
+    dueFromMs: null,
     ...more
   }
 }
@@ -103,7 +108,8 @@ function frozen (fromMs: number, untilMs: number): ReadonlyMap<string, readonly 
 
 /** The rows are what was written last. */
 function evidence (...parts: ReadonlyArray<Partial<InboxEvidence>>): InboxEvidence {
-  const all = <Key extends 'calls' | 'consumed' | 'stamps' | 'changes' | 'byHand'>(key: Key): Array<InboxEvidence[Key][number]> =>
+  type Lists = Omit<InboxEvidence, 'rows' | 'incarnations'>
+  const all = <Key extends keyof Lists>(key: Key): Array<InboxEvidence[Key][number]> =>
     parts.flatMap((part) => [...part[key] ?? []])
   const changes = all('changes').sort((one, other) => one.atMs - other.atMs)
   const rows = parts.find((part) => part.rows !== undefined)?.rows ??
@@ -114,6 +120,7 @@ function evidence (...parts: ReadonlyArray<Partial<InboxEvidence>>): InboxEviden
     stamps: all('stamps').sort((one, other) => one.atMs - other.atMs),
     changes,
     byHand: all('byHand'),
+    pauses: all('pauses'),
     rows,
     incarnations: parts.find((part) => part.incarnations !== undefined)?.incarnations ?? new Map()
   }
@@ -149,7 +156,7 @@ test('N2: a number that comes twice, goes back, or was handed out to nobody', ()
   const once = delivered(LOOSE, 100)
   assert.deepEqual(found(ACCEPTED, once, { stamps: [stamp(LOOSE, 103, 1)] }), ['N2'], 'twice on the network')
   assert.deepEqual(found(ACCEPTED, once, { consumed: consumed(LOOSE, 103, 1, 201) }), ['N2'], 'twice at the consumer')
-  assert.deepEqual(found(ACCEPTED, once, { stamps: [stamp(LOOSE, 104, 2)] }), ['N2'], 'never handed out')
+  assert.deepEqual(found(ACCEPTED, once, { stamps: [stamp(LOOSE, 104, 2)] }), ['N2', 'N11'], 'never handed out, and after it was delivered')
 })
 
 /** Delivery 1 is taken from its worker, 2 is delivered at 5 s, and 1 is seen at `lateMs`. */
@@ -317,4 +324,182 @@ test('N8: an answer that a client would be given ends a message, and delivers no
   assert.deepEqual(ended('delivered', 500, null), ['N8'])
   assert.ok(ended('waiting', 500, 'HTTP_500').includes('N8'))
   assert.deepEqual(ended('dead', 503, 'HTTP_503'), ['N8'], 'it was not processed')
+})
+
+// ---------------------------------------------------------------- targets, replays, times, pauses
+
+const TARGETED = wish('targets', 'a', { group: 'g', topic: 'b' })
+
+/** The request as one of its consumers gets it. */
+function forTarget (all: Wish, target: string): Wish {
+  return { ...all, parts: all.parts.filter(({ inbox }) => inbox === `targets::${target}`) }
+}
+
+const OF_TARGETS = {
+  calls: [accepted('a', TARGETED, 0)],
+  changes: ['books', 'mail', 'every'].map((target) => change(forTarget(TARGETED, target), 1, 'waiting', 0))
+}
+
+function deliveredTo (targets: readonly string[], all = TARGETED, atMs = 100, call = 'a'): Array<Partial<InboxEvidence>> {
+  return targets.map((target, index) => delivered(forTarget(all, target), atMs + index * 20, 1, 10, call))
+}
+
+test('N10: one message for each consumer that takes the request, written together', () => {
+  assert.deepEqual(found(OF_TARGETS, ...deliveredTo(['books', 'mail', 'every'])), [])
+  const two = { ...OF_TARGETS, changes: OF_TARGETS.changes.slice(0, 2) }
+  assert.deepEqual(found(two, ...deliveredTo(['books', 'mail'])), ['N1', 'N10'], 'one has none')
+  const untold = { ...two, calls: [accepted('a', TARGETED, 0, { told: null, toldMs: null })] }
+  assert.deepEqual(found(untold, ...deliveredTo(['books', 'mail'])), ['N10'], 'one has none, and nobody was told 202')
+  const [first, ...others] = OF_TARGETS.changes
+  const apart = { ...OF_TARGETS, changes: [{ ...first as Change, atMs: 2, beganMs: 2 }, ...others] }
+  assert.deepEqual(found(apart, ...deliveredTo(['books', 'mail', 'every'])), ['N10'], 'one after another')
+})
+
+test('N10: a message for a consumer that does not take the request', () => {
+  const some = wish('targets', 'a', { topic: 'd' })
+  const message = { calls: [accepted('a', some, 0)], changes: [change(some, 1, 'waiting', 0)] }
+  assert.deepEqual(found(message, delivered(some, 100)), [])
+  const stray = change(some, 1, 'delivered', 0, { record: some.untaken[0] ?? '' })
+  assert.ok(found(message, delivered(some, 100), { changes: [stray] }).includes('N10'))
+})
+
+test('N7: what one consumer should get goes to another', () => {
+  const [books, ...others] = deliveredTo(['books', 'mail', 'every'])
+  const { print = '' } = forTarget(TARGETED, 'mail').parts[0] ?? {}
+  const wrong = { ...books, consumed: consumed(forTarget(TARGETED, 'books'), 102, 1, 201, { print }) }
+  assert.deepEqual(found(OF_TARGETS, wrong, ...others), ['N7'])
+})
+
+test('N4: each consumer has an order of its own', () => {
+  const next = wish('targets', 'b', { group: 'g', topic: 'b' })
+  const two = {
+    calls: [...OF_TARGETS.calls, accepted('b', next, 10)],
+    changes: [
+      ...OF_TARGETS.changes,
+      ...['books', 'mail', 'every'].map((target) => change(forTarget(next, target), 11, 'waiting', 0, { call: 'b' }))
+    ]
+  }
+  const [books, mail, every] = deliveredTo(['books', 'mail', 'every'])
+  const late = delivered(forTarget(TARGETED, 'books'), 500)
+  const nexts = deliveredTo(['books', 'mail', 'every'], next, 200, 'b')
+  assert.ok(books !== undefined && mail !== undefined && every !== undefined)
+  assert.deepEqual(found(two, books, mail, every, ...nexts), [])
+  assert.deepEqual(found(two, late, mail, every, ...nexts), ['N4'])
+  assert.deepEqual(found(two, books, delivered(forTarget(TARGETED, 'mail'), 500), every, ...nexts), [], 'in no order')
+})
+
+const KEPT = wish('kept', 'a', { group: 'g' })
+const KEPT_MESSAGE = { calls: [accepted('a', KEPT, 0)], changes: [change(KEPT, 1, 'waiting', 0)] }
+
+function replayed (wish: Wish, atMs: number, attempt = 1): Partial<InboxEvidence> {
+  return {
+    changes: [change(wish, atMs, 'waiting', attempt, { tries: 0, status: 201 })],
+    byHand: [{ record: idOf(wish), atMs, action: 'replay', state: 'delivered', attempt }]
+  }
+}
+
+function marked (parts: Partial<InboxEvidence>): Partial<InboxEvidence> {
+  return { ...parts, stamps: (parts.stamps ?? []).map((each) => ({ ...each, replay: true })) }
+}
+
+test('N11: what was delivered comes again, and nobody replayed it', () => {
+  const once = [KEPT_MESSAGE, delivered(KEPT, 100)]
+  assert.deepEqual(found(...once, replayed(KEPT, 200), marked(delivered(KEPT, 300, 2))), [])
+  assert.deepEqual(found(...once, { ...replayed(KEPT, 200), byHand: [] }, delivered(KEPT, 300, 2)), ['N8', 'N11'])
+  const twice = [...once, replayed(KEPT, 200), marked(delivered(KEPT, 300, 2))]
+  const again = { changes: [change(KEPT, 400, 'waiting', 2, { tries: 0 })] }
+  assert.deepEqual(found(...twice, again, marked(delivered(KEPT, 500, 3))), ['N8', 'N11'], 'one replay is for one delivery')
+})
+
+test('N11: the header of a replay is on its deliveries, and on no others', () => {
+  const once = delivered(KEPT, 100)
+  assert.deepEqual(found(KEPT_MESSAGE, once, replayed(KEPT, 200), delivered(KEPT, 300, 2)), ['N11'])
+  assert.deepEqual(found(KEPT_MESSAGE, marked(once)), ['N11'])
+  const failed = {
+    changes: [change(KEPT, 250, 'delivering', 2), change(KEPT, 260, 'waiting', 2, { status: 500, error: 'HTTP_500' })],
+    stamps: [{ ...stamp(KEPT, 251, 2), replay: true as const }],
+    consumed: consumed(KEPT, 252, 2, 500)
+  }
+  assert.deepEqual(found(KEPT_MESSAGE, once, replayed(KEPT, 200), failed, marked(delivered(KEPT, 300, 3))), [], 'and on their retries')
+})
+
+test('N4: a replay goes before what still waits, but for what was being taken at that moment', () => {
+  const next = wish('kept', 'b', { group: 'g' })
+  const two = {
+    calls: [...KEPT_MESSAGE.calls, accepted('b', next, 10)],
+    changes: [...KEPT_MESSAGE.changes, change(next, 11, 'waiting', 0, { call: 'b' })]
+  }
+  const asked = [two, delivered(KEPT, 100), replayed(KEPT, 200), marked(delivered(KEPT, 9_000, 2))]
+  const late = delivered(next, 3_000, 1, 10, 'b')
+  assert.deepEqual(found(...asked, late), ['N4'])
+  assert.deepEqual(found(...asked, delivered(next, 300, 1, 10, 'b')), [])
+  const [take, end] = late.changes
+  const begun = { ...late, changes: [{ ...take as Change, beganMs: 190 }, end as Change] }
+  assert.deepEqual(found(...asked, begun), [], 'its statement began before')
+})
+
+const AT = wish('later', 'a', { due: { kind: 'at', ms: 2_000 } })
+const IN = wish('later', 'b', { due: { kind: 'in', ms: 2_000 } })
+
+/** Accepted at 1, with this time. */
+function scheduled (wish: Wish, dueFromMs: number | null, more: Partial<Change> = {}): Partial<InboxEvidence> {
+  return { calls: [accepted('a', wish, -20)], changes: [change(wish, 1, 'waiting', 0, { dueFromMs, ...more })] }
+}
+
+test('N12: handed out before its time, unless an operator wants it now', () => {
+  assert.deepEqual(found(scheduled(AT, 2_005), delivered(AT, 2_006)), [])
+  assert.deepEqual(found(scheduled(AT, 2_005), delivered(AT, 1_900)), ['N12'])
+  assert.deepEqual(found(scheduled(IN, 2_001), delivered(IN, 1_900)), ['N12'])
+  const retried = {
+    changes: [change(AT, 50, 'waiting', 0)],
+    byHand: [{ record: idOf(AT), atMs: 50, action: 'retry', state: 'waiting', attempt: 0 } as const]
+  }
+  assert.deepEqual(found(scheduled(AT, 2_005), retried, delivered(AT, 100)), [], 'an operator retried it')
+})
+
+test('N12: another time than its sender named', () => {
+  assert.deepEqual(found(scheduled(AT, null), delivered(AT, 2_100)), ['N12'], 'none')
+  assert.deepEqual(found(scheduled(AT, 1_990), delivered(AT, 2_100)), ['N12'], 'an earlier one')
+  assert.deepEqual(found(scheduled(AT, 2_021), delivered(AT, 2_100)), [], 'later by the way to the database')
+  assert.deepEqual(found(scheduled(AT, 2_030), delivered(AT, 2_100)), ['N12'], 'later than that')
+  assert.deepEqual(found(scheduled(IN, 2_010), delivered(IN, 2_100)), ['N12'], 'a delay counts from the acceptance')
+  assert.deepEqual(found(scheduled(wish('later', 'a'), 2_005), delivered(wish('later', 'a'), 2_100)), ['N12'], 'nobody named one')
+  const past = wish('later', 'a', { due: { kind: 'at', ms: -100 } })
+  assert.deepEqual(found(scheduled(past, null), delivered(past, 100)), [], 'it was over')
+})
+
+const [BY_HAND, RESUMED] = [
+  { atMs: 50, gone: false, route: 'loose', trialAtMs: null },
+  { atMs: 5_000, gone: true, route: 'loose', trialAtMs: null }
+]
+
+test('N13: handed out while an operator paused the inbox, but for what was being taken at that moment', () => {
+  const pauses = [BY_HAND, RESUMED]
+  assert.deepEqual(found(ACCEPTED, { pauses }, delivered(LOOSE, 5_100)), [])
+  assert.deepEqual(found(ACCEPTED, { pauses }, delivered(LOOSE, 3_000)), ['N13'])
+  assert.deepEqual(found(ACCEPTED, { pauses }, delivered(LOOSE, 60)), [])
+  const { changes: [take, end], ...rest } = delivered(LOOSE, 3_000)
+  assert.deepEqual(found(ACCEPTED, { pauses }, { ...rest, changes: [{ ...take as Change, beganMs: 40 }, end as Change] }), [])
+  const others = pauses.map((each) => ({ ...each, route: 'held' }))
+  assert.deepEqual(found(ACCEPTED, { pauses: others }, delivered(LOOSE, 3_000)), [], 'another inbox')
+})
+
+test('N13: a gateway\'s pause lets out one message for each trial, and an operator\'s none', () => {
+  const byGateway = { ...BY_HAND, trialAtMs: 1_000 }
+  const trial = { ...byGateway, atMs: 1_900, trialAtMs: 3_000 }
+  assert.deepEqual(found(ACCEPTED, { pauses: [byGateway, RESUMED] }, delivered(LOOSE, 2_000)), ['N13'])
+  assert.deepEqual(found(ACCEPTED, { pauses: [byGateway, trial, RESUMED] }, delivered(LOOSE, 2_000)), [])
+  const takenOver = [byGateway, trial, { ...BY_HAND, atMs: 1_950 }, RESUMED]
+  assert.deepEqual(found(ACCEPTED, { pauses: takenOver }, delivered(LOOSE, 4_000)), ['N13'])
+  const failed = {
+    changes: [change(LOOSE, 2_000, 'delivering', 1), change(LOOSE, 2_010, 'waiting', 1, { status: 502, error: 'HTTP_502' })],
+    stamps: [stamp(LOOSE, 2_001, 1)],
+    consumed: consumed(LOOSE, 2_002, 1, 502)
+  }
+  const tried = [byGateway, trial, RESUMED]
+  assert.deepEqual(found(ACCEPTED, { pauses: tried }, failed, delivered(LOOSE, 4_000, 2)), ['N13'], 'two of one trial')
+})
+
+test('N9: an inbox that stays paused', () => {
+  assert.deepEqual(found(ACCEPTED, delivered(LOOSE, 40), { pauses: [BY_HAND] }), ['N9'])
 })

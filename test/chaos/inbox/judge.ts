@@ -1,11 +1,12 @@
 /**
- * Finds the violations of a run in mode inbox: N1 to N9 (docs/concepts/protocol.md) for each message.
- * judge-order.ts checks the order in groups (N4), and judge-states.ts the states (N8). Pure.
+ * Finds the violations of a run in mode inbox: N1 to N13 (docs/concepts/protocol.md) for each message.
+ * judge-order.ts checks the order in groups (N4), judge-states.ts the states (N8), and judge-times.ts times and pauses (N12, N13). Pure.
  */
 import { deliveriesOf, isExcused, messagesOf, possessionOf } from './history.ts'
 import type { InboxEvidence, InboxFound, Message, Sending } from './history.ts'
 import { groupsOf, judgeOrder } from './judge-order.ts'
 import { judgeStates } from './judge-states.ts'
+import { judgePauses, judgeSchedule } from './judge-times.ts'
 import type { Call } from './ledger.ts'
 import { meaningOf } from './routes.ts'
 
@@ -28,11 +29,11 @@ export function judgeInbox (evidence: InboxEvidence): InboxJudgement {
     excused += deliveries.excused
     found.push(
       ...judgeKept(message), ...deliveries.found, ...judgeKey(message), ...judgeWays(message), ...judgeHeld(message),
-      ...judgeBytes(message), ...judgeStates(message)
+      ...judgeBytes(message), ...judgeStates(message), ...judgeReplays(message), ...judgeSchedule(message)
     )
   }
   for (const group of groupsOf(messages).values()) found.push(...judgeOrder(group))
-  found.push(...judgeStrangers(evidence, messages))
+  found.push(...judgeTogether(evidence, messages), ...judgePauses(evidence, messages), ...judgeStrangers(evidence, messages))
   return { found, excused, messages }
 }
 
@@ -96,7 +97,7 @@ function judgeKey (message: Message): InboxFound[] {
   const wrong = (detail: string): void => { found.push({ invariant: 'N3', record, detail: `${nameOf(message)}: ${detail}` }) }
   for (const { call, told, wish } of accepted) {
     const ids = told?.kind === 'accepted' ? told.ids : []
-    const expected = wish.parts.map((part) => part.record)
+    const { told: expected } = wish
     if (ids.length !== expected.length || ids.some((id, index) => id !== expected[index])) {
       wrong(`${call} was told other ids: ${ids.map((id) => id.slice(0, 8)).join(', ')}`)
     }
@@ -171,12 +172,46 @@ function judgeBytes (message: Message): InboxFound[] {
       }]
 }
 
-/** N3: a message has an id that some client asked for. */
-function judgeStrangers ({ changes }: InboxEvidence, messages: ReadonlyMap<string, Message>): InboxFound[] {
+/** N11: what was delivered is sent again only after an operator's replay. The deliveries since then say so, and no others. */
+function judgeReplays (message: Message): InboxFound[] {
+  const { record, changes, byHand } = message
+  const wrong = (detail: string): InboxFound => ({ invariant: 'N11', record, detail: `${nameOf(message)}: ${detail}` })
+  return deliveriesOf(message).flatMap(({ attempt, isReplay, isWoken }) => {
+    const replays = byHand.filter((each) => each.action === 'replay' && each.attempt < attempt)
+    const delivered = changes.findLast((each) => each.state === 'delivered' && each.attempt < attempt)
+    return [
+      ...isReplay === (replays.length > 0)
+        ? []
+        : [wrong(`delivery ${attempt} ${isReplay ? 'says that it is a replay, and nobody asked for one' : 'does not say that it is a replay'}`)],
+      ...delivered === undefined || isWoken || replays.some((each) => each.attempt >= delivered.attempt)
+        ? []
+        : [wrong(`delivery ${attempt} was sent, although ${delivered.attempt} was delivered, and nobody asked for a replay`)]
+    ]
+  })
+}
+
+// ---------------------------------------------------------------- of all messages
+
+/** N10: the messages of a request for several consumers are written by one statement, or none of them is. */
+function judgeTogether ({ calls }: InboxEvidence, messages: ReadonlyMap<string, Message>): InboxFound[] {
+  const wishes = new Map(calls.filter(({ wish }) => wish.route.targets.length > 0).map(({ wish }) => [wish.told[0] ?? '', wish]))
+  return Array.from(wishes).flatMap(([record, { parts }]): InboxFound[] => {
+    const written = parts.map((part) => messages.get(part.record)?.changes[0]?.beganMs ?? null)
+    return new Set(written).size <= 1
+      ? []
+      : [{
+          invariant: 'N10',
+          record,
+          detail: `message ${record.slice(0, 8)} and those for other consumers were not written together: ${parts.map(({ inbox }, index) => `${inbox} ${written[index] ?? 'never'}`).join(', ')}`
+        }]
+  })
+}
+
+/** N3: a message has an id that some client asked for. N10: it is for a consumer that takes it. */
+function judgeStrangers ({ changes, calls }: InboxEvidence, messages: ReadonlyMap<string, Message>): InboxFound[] {
+  const untaken = new Set(calls.flatMap(({ wish }) => wish.untaken))
   const strangers = new Set(changes.map(({ record }) => record).filter((record) => messages.get(record)?.calls.length === 0))
-  return Array.from(strangers, (record) => ({
-    invariant: 'N3',
-    record,
-    detail: `message ${record.slice(0, 8)} is nobody's: no key has this id`
-  }))
+  return Array.from(strangers, (record) => untaken.has(record)
+    ? { invariant: 'N10', record, detail: `message ${record.slice(0, 8)} is for a consumer that does not take it` }
+    : { invariant: 'N3', record, detail: `message ${record.slice(0, 8)} is nobody's: no key has this id` })
 }

@@ -16,6 +16,8 @@ function fault (kind: PlannedFault['kind'], atMs: number, forMs: number, gateway
 }
 
 const PLAN: readonly PlannedFault[] = [
+  // Until the inbox of that consumer is paused.
+  fault('consumer-down', 100, 6_000),
   fault('upstream-reset-after', 300, 900),
   fault('gateway-kill', 900, 100, 1),
   fault('redis-kill', 1_300, 500),
@@ -33,7 +35,7 @@ describe('seconds of the inbox under the losses of a gateway, of Redis and of Po
       seconds: SECONDS,
       gateways: 2,
       messages: MESSAGES,
-      emphasis: { plan: PLAN },
+      emphasis: { plan: PLAN, operator: { replaysEveryMs: 1_000, pausesEveryMs: 500 } },
       broken: SHORT_WORKER_LEASE
     })
     t.diagnostic(printedInbox({ ...result, violations: [] }))
@@ -41,6 +43,7 @@ describe('seconds of the inbox under the losses of a gateway, of Redis and of Po
     assert.deepEqual(Object.keys(result.faults), PLAN.map(({ kind }) => kind).sort())
     const { delivered = 0, dead = 0, held = 0, discarded = 0 } = result.states
     assert.equal(delivered + dead + held + discarded, result.messages)
+    assert.deepEqual(Object.entries(result.happened).filter(([, count]) => count === 0), [])
     assert.ok(delivered > 0 && result.again > 0 && result.duplicates > 0, 'some came again, at the door and at the consumer')
   })
 })

@@ -19,13 +19,15 @@ import { readLines } from '../witness.ts'
 import type { Pace } from '../witness.ts'
 import { inWorld } from '../world.ts'
 import type { Mode, World } from '../world.ts'
-import { installMessageAudit, readByHand, readChanges, readMessages } from './audit.ts'
+import { installMessageAudit, readByHand, readChanges, readMessages, readPauses } from './audit.ts'
 import type { ConsumerLine } from './consumer.ts'
+import { happenedIn } from './happened.ts'
 import type { InboxEvidence, InboxFound, Message } from './history.ts'
 import { judgeInbox } from './judge.ts'
 import type { InboxJudgement } from './judge.ts'
 import { InboxLedger } from './ledger.ts'
-import { Operator } from './operator.ts'
+import { Operator, OPERATOR_HABITS } from './operator.ts'
+import type { OperatorHabits } from './operator.ts'
 import { inboxConfigOf } from './routes.ts'
 import { INBOX_HABITS, Senders } from './senders.ts'
 import type { InboxHabits } from './senders.ts'
@@ -47,6 +49,7 @@ export interface InboxEmphasis {
   readonly cards?: Readonly<Partial<Record<FaultKind, number>>>
   readonly plan?: readonly PlannedFault[]
   readonly habits?: Partial<InboxHabits>
+  readonly operator?: Partial<OperatorHabits>
   readonly pauseMs?: number
   readonly pace?: Pace
   /** How long it waits at the end for what is open. A broken worker may never come to one. */
@@ -78,6 +81,8 @@ export interface InboxResult {
   /** 202s for what was accepted before. */
   readonly duplicates: number
   readonly byHand: Counts
+  /** What came of targets, times, replays and pauses. */
+  readonly happened: Counts
   /** From the last fault's end until nothing was open. */
   readonly drainedInMs: number
   readonly excused: number
@@ -101,7 +106,6 @@ const INBOX_MODE: Mode = {
 const PAUSE_MS = 3_000
 /** A busy machine takes longer to send so many. */
 const FAULTS_LONGEST = 4
-const OPERATOR_EVERY_MS = 8_000
 /** Senders wait for each other, and some must come back later. */
 const ANSWERED_WITHIN_MS = 180_000
 /** A worker's lease, as long a contact, a recovery, and the backlog of a whole run on a machine with two cores. */
@@ -137,7 +141,10 @@ class InboxRun {
       ...emphasis.habits
     })
     this.#injector = new Injector(world)
-    this.#operator = new Operator(world.seats[0]?.configFile ?? '', world.stores.database)
+    this.#operator = new Operator(world.seats[0]?.configFile ?? '', world.stores.database, this.#random.fork('operator'), {
+      ...OPERATOR_HABITS,
+      ...emphasis.operator
+    })
   }
 
   async run (): Promise<InboxResult> {
@@ -151,7 +158,7 @@ class InboxRun {
     const mendedMs = Date.now()
     const unanswered = await this.#senders.closeUp(ANSWERED_WITHIN_MS)
     await coming
-    await this.#operator.untilDone(emphasis.drainMs ?? DRAINED_WITHIN_MS)
+    await this.#operator.untilDone(emphasis.drainMs ?? DRAINED_WITHIN_MS, async (route) => this.#senders.sendOne(route))
     const drainedInMs = Math.round(performance.now() - mendedAt)
     return this.#result(await this.#evidence(), { seconds, unanswered, mendedMs, drainedInMs })
   }
@@ -171,7 +178,7 @@ class InboxRun {
     let sent = false
     void coming.then(() => { sent = true })
     const over = this.#injector.run(plan, () => emphasis.plan === undefined && sent && leftMs() === 0).then(async () => pause(leftMs()))
-    await Promise.all([over, this.#operator.lookAfter(OPERATOR_EVERY_MS, over)])
+    await Promise.all([over, this.#operator.lookAfter(over)])
   }
 
   async #evidence (): Promise<InboxEvidence> {
@@ -184,6 +191,7 @@ class InboxRun {
       stamps: readLines<Stamp>(stampsFile),
       changes: await readChanges(stores.database),
       byHand: await readByHand(stores.database),
+      pauses: await readPauses(stores.database),
       rows: await readMessages(stores.database),
       incarnations: new Map(seats.map(({ name, incarnations }) => [name, incarnations]))
     }
@@ -218,6 +226,7 @@ class InboxRun {
       duplicates: calls.filter(({ told }) => told?.kind === 'accepted').reduce((sum, { wish: { parts } }) => sum + parts.length, 0) -
         rows.length,
       byHand: counted(byHand.map(({ action, state }) => `${action} ${state}`)),
+      happened: happenedIn(evidence, judgement.messages),
       drainedInMs,
       excused: judgement.excused,
       violations: [
@@ -254,7 +263,8 @@ class InboxRun {
 const INBOX_CARDS: Readonly<Partial<Record<FaultKind, number>>> = {
   ...Object.fromEntries(Object.entries(FAULTS).map(([kind, { cards }]) => [kind, cards])),
   'gateway-kill': 4,
-  'gateway-freeze-lease': 1
+  'gateway-freeze-lease': 1,
+  'consumer-down': 4
 }
 
 function endsOf ({ changes }: Message): string[] {

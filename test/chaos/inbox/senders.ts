@@ -7,10 +7,10 @@ import type { Door } from '../asking.ts'
 import type { Random } from '../random.ts'
 import { pause } from '../stores.ts'
 import type { InboxLedger } from './ledger.ts'
-import { INBOX_ROUTES, inboxRouteNamed } from './routes.ts'
+import { INBOX_ROUTES, inboxRouteNamed, TOPICS } from './routes.ts'
 import type { InboxRoute } from './routes.ts'
 import { wishOf } from './wishes.ts'
-import type { Draft, Item, Poison, Wish } from './wishes.ts'
+import type { Draft, Due, Item, Poison, Wish } from './wishes.ts'
 
 export interface InboxHabits {
   /** Messages in all. */
@@ -26,6 +26,8 @@ export interface InboxHabits {
   readonly poisonShare: number
   /** In no order, on a route that has one. */
   readonly groupless: number
+  /** With a time, on a route where there may be one. */
+  readonly dueShare: number
   /** Weights of the routes. Absent: their own. */
   readonly routes?: Readonly<Record<string, number>>
 }
@@ -39,10 +41,13 @@ export const INBOX_HABITS: InboxHabits = {
   twinShare: 0.2,
   otherShare: 0.03,
   poisonShare: 0.02,
-  groupless: 0.1
+  groupless: 0.1,
+  dueShare: 0.7
 }
 
 const FIRST_PAUSE_MS = 40
+/** The farthest time of a message. Others of its group wait for it. */
+const DUE_MS_MAX = 3_500
 const LONGEST_PAUSE_MS = 1_500
 const BATCH_MAX = 6
 const CALLERS = 20
@@ -94,8 +99,14 @@ export class Senders {
     return unanswered
   }
 
+  /** One more, when all is well. Resolves when it has its final answer. */
+  async sendOne (route: string): Promise<void> {
+    const draft = this.#draft(inboxRouteNamed(route))
+    await this.#persist(wishOf(draft))
+  }
+
   #begin (): void {
-    const draft = this.#draft()
+    const draft = this.#draft(inboxRouteNamed(this.#random.weighted(this.#habits.routes ?? ROUTE_WEIGHTS)))
     const wish = wishOf(draft)
     const queue = this.#queueOf(draft)
     const before = queue === null ? Promise.resolve() : this.#queues.get(queue) ?? Promise.resolve()
@@ -104,16 +115,32 @@ export class Senders {
     this.#open.add(story)
   }
 
-  #draft (): Draft {
+  #draft (route: InboxRoute): Draft {
     const random = this.#random
-    const route = inboxRouteNamed(random.weighted(this.#habits.routes ?? ROUTE_WEIGHTS))
     const group = this.#group(route)
     const others = Array.from(
       { length: route.batch ? random.between(1, BATCH_MAX - 1) : 0 },
       () => this.#item(random.chance(0.5) ? group : this.#group(route))
     )
-    const poison = random.chance(this.#habits.poisonShare) ? random.weighted(POISONS) : null
-    return { route, items: [this.#item(group), ...others], scope: `Bearer sender-${random.between(1, CALLERS)}`, poison, isOther: false }
+    // A message that its consumer never takes says nothing of the consumer.
+    const poison = route.pauseAfterMs === null && random.chance(this.#habits.poisonShare) ? random.weighted(POISONS) : null
+    return {
+      route,
+      items: [this.#item(group), ...others],
+      scope: `Bearer sender-${random.between(1, CALLERS)}`,
+      poison,
+      due: route.schedules ? this.#due() : null,
+      topic: route.targets.length > 0 ? random.pick(TOPICS) : null,
+      isOther: false
+    }
+  }
+
+  /** The time may be over when the request is accepted. */
+  #due (): Due | null {
+    const random = this.#random
+    if (!random.chance(this.#habits.dueShare)) return null
+    const ms = random.between(0, DUE_MS_MAX)
+    return random.chance(0.5) ? { kind: 'in', ms } : { kind: 'at', ms: Date.now() + ms }
   }
 
   #item (group: string | null): Item {
