@@ -1,6 +1,6 @@
 /**
- * Looks after the health of consumers (core/inbox/health.ts): counts what this process delivers, and tells the store. A store that does not
- * answer loses what was counted, and the next deliveries say the same.
+ * Looks after the health of consumers (core/inbox/health.ts): counts what this process delivers, and tells the store. What the store could
+ * not be told is told at the next look: on a paused inbox there may be no other delivery that says it.
  */
 import { ABANDONED_MS, healthChange } from '../core/inbox/health.ts'
 import type { Evidence, HealthChange, RouteHealth } from '../core/inbox/health.ts'
@@ -22,14 +22,27 @@ export class EndpointHealth {
 
   /** A delivery has ended at the consumer. `taken`: it took the message. */
   note (route: string, taken: boolean): void {
-    const known = this.#evidence.get(route) ?? NO_EVIDENCE
-    this.#evidence.set(route, taken ? { ...known, taken: known.taken + 1 } : { ...known, refused: known.refused + 1 })
+    this.#add(route, { taken: taken ? 1 : 0, refused: taken ? 0 : 1 })
   }
 
   async look (): Promise<void> {
-    const { inbox, inboxes, meter } = this.#context.deps
     const evidence = this.#evidence
     this.#evidence = new Map()
+    try {
+      await this.#tell(evidence)
+    } catch (error) {
+      for (const [route, each] of evidence) this.#add(route, each)
+      throw error
+    }
+  }
+
+  #add (route: string, { taken, refused }: Evidence): void {
+    const known = this.#evidence.get(route) ?? NO_EVIDENCE
+    this.#evidence.set(route, { taken: known.taken + taken, refused: known.refused + refused })
+  }
+
+  async #tell (evidence: ReadonlyMap<string, Evidence>): Promise<void> {
+    const { inbox, inboxes, meter } = this.#context.deps
     const kept = await inbox.health()
     const healthOf = (name: string): RouteHealth => kept.find(({ route }) => route === name) ?? { route: name, failing: null, pause: null }
     meter.endpoints(Array.from(inboxes.keys(), healthOf))
