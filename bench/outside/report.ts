@@ -1,6 +1,6 @@
 /**
  * `report.ts DIRECTORY…`: the harness's figures and the judgement of each run, as tables. A directory is named PART-SYSTEM, and has the
- * run's `summary.json` and ledgers. The exit code is 1 if a job was lost.
+ * run's `summary.json` and ledgers. The exit code is 1 if a job was lost or the harness gave up.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
@@ -77,4 +77,4 @@ print(['part', 'system', 'accepted', 'done', 'left', 'lost', 'done twice', 'done
 for (const { part, system, lost } of judged) {
   if (lost.length > 0) console.log(`${part}: ${system} lost ${lost.slice(0, 5).join(', ')}${lost.length > 5 ? ', …' : ''}`)
 }
-process.exitCode = judged.some(({ lost }) => lost.length > 0) ? 1 : 0
+process.exitCode = judged.some(({ directory, lost }) => lost.length > 0 || !existsSync(join(directory, 'summary.json'))) ? 1 : 0
