@@ -82,6 +82,7 @@ const PAGES = [
   'README.md',
   'CONTRIBUTING.md',
   'bench/README.md',
+  'bench/outside/README.md',
   'docs/reference/cli.md',
   'docs/reference/http.md',
   'docs/reports/README.md',
