@@ -2,12 +2,12 @@
 import type { Counts } from '../counts.ts'
 import { deliveriesOf } from './history.ts'
 import type { InboxEvidence, Message } from './history.ts'
-import { pausesOf } from './judge-times.ts'
+import { pausedIn } from './judge-times.ts'
 
 /** Each has an entry, so that one that did not happen is seen. */
 export function happenedIn ({ rows, byHand, pauses }: InboxEvidence, messages: ReadonlyMap<string, Message>): Counts {
   const all = Array.from(messages.values())
-  const paused = Array.from(Map.groupBy(pauses, ({ route }) => route).values()).flatMap(pausesOf)
+  const paused = pausedIn(pauses)
   return {
     'messages of targets': rows.filter(({ record }) => isOfTarget(messages.get(record))).length,
     'messages with a time': all.filter(({ changes: [first] }) => first !== undefined && first.dueFromMs !== null).length,

@@ -73,8 +73,13 @@ export function judgePauses ({ pauses }: InboxEvidence, messages: ReadonlyMap<st
   }))
 }
 
+/** Of all inboxes. */
+export function pausedIn (changes: readonly PauseChange[]): Pause[] {
+  return Array.from(Map.groupBy(changes, ({ route }) => route).values()).flatMap(pausesOf)
+}
+
 /** Of one inbox. An operator may take over the pause of a gateway. */
-export function pausesOf (changes: readonly PauseChange[]): Pause[] {
+function pausesOf (changes: readonly PauseChange[]): Pause[] {
   const found: Pause[] = []
   for (const [index, { atMs, gone, trialAtMs }] of changes.entries()) {
     const before = changes[index - 1]

@@ -16,7 +16,6 @@ function fault (kind: PlannedFault['kind'], atMs: number, forMs: number, gateway
 }
 
 const PLAN: readonly PlannedFault[] = [
-  // Until the inbox of that consumer is paused.
   fault('consumer-down', 100, 6_000),
   fault('upstream-reset-after', 300, 900),
   fault('gateway-kill', 900, 100, 1),
@@ -35,7 +34,7 @@ describe('seconds of the inbox under the losses of a gateway, of Redis and of Po
       seconds: SECONDS,
       gateways: 2,
       messages: MESSAGES,
-      emphasis: { plan: PLAN, operator: { replaysEveryMs: 1_000, pausesEveryMs: 500 } },
+      emphasis: { plan: PLAN, operator: { replaysEveryMs: 1_000, pausesEveryMs: 500 }, mustPause: true },
       broken: SHORT_WORKER_LEASE
     })
     t.diagnostic(printedInbox({ ...result, violations: [] }))

@@ -24,6 +24,7 @@ import type { ConsumerLine } from './consumer.ts'
 import { happenedIn } from './happened.ts'
 import type { InboxEvidence, InboxFound, Message } from './history.ts'
 import { judgeInbox } from './judge.ts'
+import { pausedIn } from './judge-times.ts'
 import type { InboxJudgement } from './judge.ts'
 import { InboxLedger } from './ledger.ts'
 import { Operator, OPERATOR_HABITS } from './operator.ts'
@@ -54,6 +55,8 @@ export interface InboxEmphasis {
   readonly pace?: Pace
   /** How long it waits at the end for what is open. A broken worker may never come to one. */
   readonly drainMs?: number
+  /** A gateway pauses an inbox and tries it at least once, even if that is after the faults. */
+  readonly mustPause?: boolean
 }
 
 export interface InboxResult {
@@ -106,6 +109,9 @@ const INBOX_MODE: Mode = {
 const PAUSE_MS = 3_000
 /** A busy machine takes longer to send so many. */
 const FAULTS_LONGEST = 4
+/** Three times as long as a route's consumer has to fail before a gateway pauses it. And so many tries, on a machine that is busy. */
+const PAUSED_WITHIN_MS = 4_500
+const PAUSE_TURNS_MAX = 10
 /** Senders wait for each other, and some must come back later. */
 const ANSWERED_WITHIN_MS = 180_000
 /** A worker's lease, as long a contact, a recovery, and the backlog of a whole run on a machine with two cores. */
@@ -152,6 +158,7 @@ class InboxRun {
     const startedAt = performance.now()
     const coming = this.#senders.come()
     await this.#underFaults(coming)
+    if (emphasis.mustPause === true) await this.#untilPaused()
     const seconds = Math.round((performance.now() - startedAt) / 1000)
     await this.#world.witness.hurry()
     const mendedAt = performance.now()
@@ -179,6 +186,16 @@ class InboxRun {
     void coming.then(() => { sent = true })
     const over = this.#injector.run(plan, () => emphasis.plan === undefined && sent && leftMs() === 0).then(async () => pause(leftMs()))
     await Promise.all([over, this.#operator.lookAfter(over)])
+  }
+
+  /** Under faults, the consumer that is down may have had no delivery for long. */
+  async #untilPaused (): Promise<void> {
+    const { stores: { database } } = this.#world
+    const isTried = async (): Promise<boolean> => pausedIn(await readPauses(database)).some(({ trials }) => trials > 0)
+    for (let turn = 0; turn < PAUSE_TURNS_MAX && !await isTried(); turn++) {
+      const down = this.#injector.run([{ kind: 'consumer-down', atMs: 0, forMs: PAUSED_WITHIN_MS, gateway: 0, room: 'consumer', force: 1 }])
+      await Promise.all([down, this.#senders.sendOne('fails')])
+    }
   }
 
   async #evidence (): Promise<InboxEvidence> {
