@@ -179,7 +179,7 @@ async function changeOne (context: CommandContext, { name, one, done, states }: 
   const { message: after } = result
   if (options.values.json === true) terminal.out(JSON.stringify(after))
   else terminal.out(`${before.id} ${done} Before: ${stateText(before)}. Now: ${stateText(after)}.`)
-  await sayWhatWaits(context, new Set([after.route]))
+  if (name !== 'discard') await sayWhatWaits(context, new Set([after.route]))
   return 0
 }
 
@@ -226,7 +226,7 @@ async function changeAll (context: CommandContext, { name, one, done }: Change):
     changed++
     inboxes.add(route)
   }
-  await sayWhatWaits(context, inboxes)
+  if (name !== 'discard') await sayWhatWaits(context, inboxes)
   if (changed === 0) terminal.err(`No such messages in ${operators.where}.`)
   if (isCut) {
     terminal.err(

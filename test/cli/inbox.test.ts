@@ -212,6 +212,8 @@ routes: [{ name: ${name}, match: { path: /x }, upstream: a, idempotency: { mode:
   const paused = 'hooks is paused: what waits is not delivered until somebody resumes it, or a trial is taken.'
   assert.equal(await retry(text(dead)), paused)
   assert.equal(await retry('--all', '--state', 'waiting'), paused)
+  const other = await desk.accept('e-2')
+  assert.equal((await desk.say('discard', text(other), ...WHY, '--config', file)).err, '', 'it waits for nothing')
   await desk.say('resume', '--route', 'hooks', ...WHY)
   write('others')
   assert.equal(await retry(text(dead)), 'No route of the configuration delivers what waits in hooks.')

@@ -13,8 +13,9 @@ import type { InboxRoute } from './targets.ts'
  * is a message with the same id and the same attempts, and its death is another one.
  */
 export function withDeadLetter (fate: Fate, { token, request, tries }: Delivery, route: InboxRoute, id: () => Buffer): Fate {
+  if (fate.kind !== 'dead') return fate
   const to = deadLetterRoute(route)
-  if (fate.kind !== 'dead' || to === null) return fate
+  if (to === null) return fate
   const { upstream, idempotency: { scope, inbox } } = to
   const sent = withoutSender(request.headers, scope)
   const letter: DeadLetter = {
