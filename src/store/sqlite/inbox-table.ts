@@ -34,6 +34,7 @@ import {
   bound,
   call,
   claims,
+  delivering,
   depths,
   due,
   end,
@@ -167,16 +168,10 @@ export class InboxTable {
     { state, inMs, status, error, answer, requestMs, untried, reply, letter }: FateColumns,
     nowMs: number
   ): boolean {
-    const found = this.#prepare(find).get(id)
-    if (found === undefined || found.state !== 'delivering' || found.attempt !== attempt || !owner.equals(found.owner as Uint8Array)) {
-      return false
-    }
-    if (untried) found.tries = (found.tries as number) - 1
-    if (state === 'waiting') {
-      this.#write(found, { state, status, error, dueAtMs: nowMs + inMs, answer: found.answer as Uint8Array | null }, nowMs)
-    } else {
-      this.#write(found, { state, status, error, dueAtMs: null, answer, requestMs, reply }, nowMs)
-    }
+    const found = this.#prepare(delivering).get(id)
+    if (found === undefined || found.attempt !== attempt || !owner.equals(found.owner as Uint8Array)) return false
+    const dueAtMs = state === 'waiting' ? nowMs + inMs : null
+    this.#write(found, { state, status, error, dueAtMs, answer, requestMs, untried, reply }, nowMs)
     if (letter !== null) this.#putLetter(found, letter, nowMs)
     if (state !== 'delivered') listDelivery(this.#prepare, id, { ...reply, attempt, atMs: nowMs, error })
     return true
@@ -187,8 +182,7 @@ export class InboxTable {
     for (const columns of found) {
       const state = columns.holds === 1 ? 'held' : 'waiting'
       // A held message has ended: the answer of an earlier life is no longer its last one.
-      const answer = state === 'held' ? null : columns.answer as Uint8Array | null
-      this.#write(columns, { state, status: null, error: WORKER_LOST, dueAtMs: state === 'waiting' ? nowMs : null, answer }, nowMs)
+      this.#write(columns, { state, status: null, error: WORKER_LOST, dueAtMs: state === 'waiting' ? nowMs : null, answer: null }, nowMs)
       const delivery = { ...NO_REPLY, attempt: columns.attempt as number, atMs: nowMs, error: WORKER_LOST }
       listDelivery(this.#prepare, columns.id as Uint8Array, delivery)
     }
@@ -309,19 +303,19 @@ export class InboxTable {
       dueAtMs: number | null
       answer: Uint8Array | null
       requestMs?: number
+      untried?: boolean
       reply?: Reply
     },
     nowMs: number
   ): void {
-    const { state, status, error, dueAtMs, answer, requestMs = 0, reply } = to
+    const { state, status, error, dueAtMs, answer, requestMs = 0, untried = false, reply } = to
     const blocks = state === 'waiting' || (columns.stops === 1 && state !== 'delivered')
     const keepMs = (state === 'delivered' ? columns.keep_ms : columns.dead_keep_ms) as number
-    const isGone = state === 'delivered' && requestMs === 0
-    const left = (name: 'target' | 'headers' | 'body') => isGone ? NOTHING : columns[name] as Uint8Array
     const isOver = state !== 'waiting'
+    const listed = state === 'delivered' ? reply : undefined
     this.#prepare(end).run(
       state,
-      columns.tries as number,
+      untried ? 1 : 0,
       status,
       error,
       blocks ? 1 : 0,
@@ -330,11 +324,9 @@ export class InboxTable {
       isOver ? nowMs + keepMs : null,
       answer,
       requestMs > 0 ? nowMs + Math.min(requestMs, keepMs) : null,
-      left('target'),
-      left('headers'),
-      left('body'),
-      state === 'delivered' ? reply?.ms ?? null : null,
-      state === 'delivered' ? reply?.contentType ?? null : null,
+      listed?.ms ?? null,
+      listed?.contentType ?? null,
+      state === 'delivered' && requestMs === 0 ? 1 : 0,
       columns.id as Uint8Array
     )
     if (!blocks) this.#call(columns.group_id, nowMs)
@@ -382,5 +374,3 @@ interface Due {
   readonly route: string
   readonly kind: Kind
 }
-
-const NOTHING = new Uint8Array(0)
