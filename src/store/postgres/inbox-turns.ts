@@ -14,8 +14,8 @@ export const hasItsTurn = (schema: string) => `(m.group_id is null
 /**
  * The first open message of each group is due if it waits for its turn, and has been since its acceptance, or is at its scheduled time. A
  * later message that was already called waits for its turn anew (an operator may have asked for an earlier one again), so that takers need
- * not pass it over. `skip locked`: the holder calls after its own commit. The state is not tested where the time implies it: that would
- * read the index of all that are due.
+ * not pass it over. `skip locked`: the holder calls after its own commit. The state is not tested where the time implies it, and
+ * elsewhere such that no index serves the test: a plan that was made for an empty table would read all that wait.
  */
 const MESSAGE_CALL: Statement = {
   name: 'message_call',
@@ -24,8 +24,8 @@ const MESSAGE_CALL: Statement = {
   select f.* from unnest($1::bytea[]) as g (group_id) cross join lateral (
     select m.id, m.group_id, m.number from ${schema}.messages m where m.group_id = g.group_id and m.blocks order by m.number limit 1) f
 ), uncalled as materialized (
-  select m.id from ${schema}.messages m join firsts f on f.id = m.id
-   where m.state = 'waiting' and m.due_at is null
+  select m.id from ${schema}.messages m
+   where m.id = any (array(select id from firsts)) and coalesce(m.state = 'waiting', false) and m.due_at is null
      for no key update of m skip locked
 ), strays as materialized (
   select s.id from firsts f cross join lateral (

@@ -22,6 +22,8 @@ const LATER = 500
 const AT_ONCE = 20
 /** Sweeps and probes read by time and state. They find nothing that is due. */
 const ELSEWHERE_MAX = LATER
+/** Of entries of indexes by group and by time, old ones among them: until a vacuum, each turn of a group leaves some. */
+const OF_A_TURN_MAX = 25
 
 describe('plans', needs('postgres'), () => {
   let server: PostgresServer
@@ -59,8 +61,38 @@ describe('plans', needs('postgres'), () => {
         assert.ok(read.elsewhere < ELSEWHERE_MAX, `${read.elsewhere} entries of other indexes were read for ${half} messages`)
       }
     })
+
+    test(`turns of groups are called by key, whatever statistics say, ${sessions}`, async (t) => {
+      const world = await worldOfADay(t, server, prepared)
+      await acceptInTurn(world.store.inbox, Array.from({ length: LATER }, (_, at) => messageOf({ group: `group ${at % AT_ONCE}` })))
+      await waitBehindEachOther(world)
+      const rounds = LATER / AT_ONCE
+      const read = await entriesReadBy(world, 'messages', async ({ inbox }) => {
+        const owner = await workerOf(inbox)
+        for (let round = 0; round < rounds; round += 1) {
+          const taken = await inbox.take({ routes: [{ route: ROUTE, places: AT_ONCE }], owner })
+          assert.equal(taken.length, AT_ONCE, 'one of each group')
+          await Promise.all(taken.map(({ token }) => inbox.settle(token, DELIVERED)))
+        }
+      })
+      assert.ok(read.byKey >= LATER, `${read.byKey} entries of keys`)
+      assert.ok(read.elsewhere < LATER * OF_A_TURN_MAX, `${read.elsewhere} entries of other indexes were read for ${LATER} turns`)
+    })
   }
 })
+
+/** As many messages of one group as there are delivered ones. */
+async function waitBehindEachOther ({ options: { url, schema } }: PostgresWorld): Promise<void> {
+  await query(
+    url,
+    `insert into ${schema}.messages
+     select (jsonb_populate_record(m, jsonb_build_object(
+       'id', '\\x' || encode(sha256(('behind ' || n)::bytea), 'hex'), 'group_id', '\\x' || encode(sha256('crowd'), 'hex'), 'number', m.number + n, 'due_at', null
+     ))).*
+       from ${schema}.messages m, generate_series(1, ${OVER}) n
+      where m.number = (select max(number) from ${schema}.messages where group_id is not null)`
+  )
+}
 
 function deadWithACopy (): Fate {
   const letter = { id: randomBytes(32), route: `${ROUTE}::dead-letter`, target: '/', headers: [], bytes: 11, deadKeepMs: 60_000 }
