@@ -330,7 +330,10 @@ async function listRoutes (context: CommandContext): Promise<number> {
     cells: ({ route, waiting, delivering, held, dead, oldestMs, configured, paused }) => [
       route, String(waiting), String(delivering), String(held), String(dead),
       oldestMs === null ? '' : `${Math.round(oldestMs / MS_PER_SECOND)}s`,
-      paused === null ? configured ? '' : 'not configured: nothing delivers it' : `since ${paused.since} by ${paused.who}`
+      [
+        ...paused === null ? [] : [`since ${paused.since} by ${paused.who}`],
+        ...configured ? [] : ['not configured: nothing delivers it']
+      ].join('; ')
     ],
     json: (route) => JSON.stringify(route),
     none: `No route has an inbox in ${operators.where}.`

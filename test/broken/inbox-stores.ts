@@ -179,8 +179,8 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
       },
       {
         file: SQLITE,
-        find: "    if (found === undefined || found.state !== 'delivering'",
-        replace: "    if (this.#prepare(isAlive).get(owner, nowMs) === undefined) return false\n    if (found === undefined || found.state !== 'delivering'"
+        find: '    if (found === undefined || found.attempt !== attempt',
+        replace: '    if (this.#prepare(isAlive).get(owner, nowMs) === undefined) return false\n    if (found === undefined || found.attempt !== attempt'
       },
 
       {
@@ -203,7 +203,7 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
     breaks: ['I1'],
     patches: [
       { file: TABLE, find: "endedRow({ ...after, answer: null }, 'held', nowMs)", replace: "endedRow(after, 'held', nowMs)" },
-      { file: SQLITE, find: "const answer = state === 'held' ? null : columns.answer", replace: 'const answer = columns.answer' },
+      { file: SQLITE_STATEMENTS, find: "iif(?1 = 'waiting', answer, ?9)", replace: "iif(?1 in ('waiting', 'held'), answer, ?9)" },
       { file: WORKERS, find: ' answer = case when not m.holds then m.answer end,', replace: '' }
     ]
   },
@@ -219,7 +219,7 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
       },
       {
         file: SQLITE,
-        find: ' || found.attempt !== attempt || !owner.equals(found.owner as Uint8Array)) {\n      return false\n    }',
+        find: ' || found.attempt !== attempt || !owner.equals(found.owner as Uint8Array)) return false',
         replace: ' || owner.length + attempt === 0) return false'
       },
       {

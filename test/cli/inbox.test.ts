@@ -217,7 +217,12 @@ routes: [{ name: ${name}, match: { path: /x }, upstream: a, idempotency: { mode:
   await desk.say('resume', '--route', 'hooks', ...WHY)
   write('others')
   assert.equal(await retry(text(dead)), 'No route of the configuration delivers what waits in hooks.')
-  assert.match((await desk.say('routes', '--config', file)).out, /hooks +1 .* not configured: nothing delivers it/)
+  assert.match((await desk.say('routes', '--config', file)).out, /hooks +1 .* {2}not configured: nothing delivers it/)
+  const change = async (name: string): Promise<string> => (await desk.say(name, '--route', 'hooks', ...WHY, '--config', file)).out
+  const isGone = 'No route of the configuration has this inbox, so nothing is'
+  assert.match(await change('pause'), new RegExp(`^hooks in .*: Paused\\. ${isGone} accepted either\\.$`))
+  assert.match((await desk.say('routes', '--config', file)).out, /hooks +1 .* since \S+ by ada; not configured: nothing delivers it/)
+  assert.match(await change('resume'), new RegExp(`^hooks in .*: Resumed\\. ${isGone} delivered\\.$`))
 })
 
 test('retry and discard change one message, and say who and why', async (t) => {

@@ -70,7 +70,9 @@ export async function pauseRoute (context: OperatorContext, identity: Identity, 
   }
   const { name: who, via } = identity
   if (!await context.stores.operator.pause(route, { who, via, why })) return new OperatorProblem('refused', 'The route is paused already.')
-  return after(context, route, 'Paused: messages are accepted and not delivered. Deliveries in flight go on.')
+  return after(context, route, isGone(context, route)
+    ? 'Paused. No route of the configuration has this inbox, so nothing is accepted either.'
+    : 'Paused: messages are accepted and not delivered. Deliveries in flight go on.')
 }
 
 /** The inboxes of a route's targets, by name. */
@@ -82,7 +84,15 @@ function targetNames ({ config }: Pick<OperatorContext, 'config'>, name: string)
 export async function resumeRoute (context: OperatorContext, identity: Identity, route: string, why: string): Promise<Outcome<PausedJson>> {
   const { name: who, via } = identity
   if (!await context.stores.operator.resume(route, { who, via, why })) return new OperatorProblem('refused', 'The route is not paused.')
-  return after(context, route, 'Resumed: its messages are delivered again.')
+  return after(context, route, isGone(context, route)
+    ? 'Resumed. No route of the configuration has this inbox, so nothing is delivered.'
+    : 'Resumed: its messages are delivered again.')
+}
+
+/** Without a file of the gateway nobody here knows. */
+function isGone ({ config }: Pick<OperatorContext, 'config'>, route: string): boolean {
+  const inboxes = inboxesOf(config.routes)
+  return inboxes.length > 0 && !inboxes.some(({ name }) => name === route)
 }
 
 /** A route that is in no configuration any more, and has no message, is in no list either. */
