@@ -56,7 +56,7 @@ const SENT = {
     pattern: DURATION_PATTERN,
     description: 'If every delivery has failed for this long, the inbox is paused. Every `backoff.longest` one message tries whether the consumer is back. Absent: never.'
   })),
-  deadRetention: duration('30d', 'How long dead, held and discarded messages are kept. Until then their keys are duplicates.'),
+  deadRetention: duration('30d', 'How long dead, held and discarded messages are kept.'),
   keepDelivered: duration('0s', 'How long the request of a delivered message is kept, so that an operator can replay it. At most `retention`. 0s: it is deleted at delivery.'),
   maxKept: Type.Integer({
     minimum: 1,

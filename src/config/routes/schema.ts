@@ -238,7 +238,7 @@ const Idempotency = Type.Object({
   }),
   probe: Type.Optional(Probe),
   keep: Keep,
-  retention: duration('24h', 'How long a settled record is kept, from its settle. After that the key can run again. At least two leases, and with an inbox at least `inbox.backoff.longest`.'),
+  retention: duration('24h', 'How long a settled record is kept, from its settle. After that the key can run again. At least two leases, and with an inbox at least `inbox.backoff.longest`. The key of a dead, held or discarded message is kept for `inbox.deadRetention`.'),
   unknownRetention: duration('30d', 'How long a record with an unknown outcome is kept. After that the key can run again. At least two leases, and at least the upstream\'s `timeout` plus a lease.'),
   lease: duration('15s', 'How long a claim holds without a renewal by its gateway.'),
   recordsPerCaller: Type.Optional(Type.Integer({
