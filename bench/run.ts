@@ -132,10 +132,11 @@ class Stage {
     return { contestant, child, poolSeries }
   }
 
-  /** Nobody is always the one after nginx. */
+  /** Nobody always follows the same one: what Postgres still writes of one turn is told of the next. */
   async #round (round: number, standing: readonly Standing[], servers: Servers): Promise<void> {
     const first = (round - 1) % standing.length
-    for (const each of [...standing.slice(first), ...standing.slice(0, first)]) {
+    const turns = [...standing.slice(first), ...standing.slice(0, first)]
+    for (const each of round % 2 === 1 ? turns : turns.toReversed()) {
       const { name, works } = each.contestant
       const { rounds, seconds } = this.#options
       this.#begin(`round ${round} of ${rounds}`, `${name}, ${works.join(' and ')}`, roundSeconds(each.contestant, seconds))

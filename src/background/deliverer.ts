@@ -171,8 +171,10 @@ export class Deliverer {
   }
 
   async #takeAllowed (lease: WorkerLease): Promise<boolean> {
+    const orders = this.#orders()
+    if (this.#bounds.isFree(orders)) return this.#take(lease, orders)
     try {
-      return await this.#take(lease, await this.#bounds.allowed(this.#orders(), this.#trials))
+      return await this.#take(lease, await this.#bounds.allowed(orders, this.#trials))
     } finally {
       await this.#bounds.giveBack()
     }

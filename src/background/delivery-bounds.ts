@@ -41,6 +41,11 @@ export class DeliveryBounds {
     this.#holder = context.deps.random.bytes(HOLDER_BYTES).toString('hex')
   }
 
+  /** Neither these nor earlier takes have a bound: there is nothing to ask for and nothing to give back. */
+  isFree (orders: readonly Order[]): boolean {
+    return this.#idle.size + this.#open.size + this.#owed.size + this.#nextAtMs.size === 0 && !orders.some(({ route }) => isBounded(route))
+  }
+
   /**
    * With the places that the bounds allow. `trials`: paused inboxes of which one message is to be taken. A route without any place is left
    * out, and so is one of which the store cannot tell. {@link giveBack} follows, whatever becomes of the take.

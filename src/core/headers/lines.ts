@@ -56,6 +56,7 @@ function isOws (code: number): boolean {
 
 /** The list without these fields. */
 export function withoutFields (raw: RawHeaders, names: readonly string[]): string[] {
+  if (names.length === 0) return [...raw]
   const lower = new Set(names.map((name) => name.toLowerCase()))
   const left: string[] = []
   for (const [name, value] of pairs(raw)) if (!lower.has(name.toLowerCase())) left.push(name, value)

@@ -8,7 +8,7 @@ import { headerValue } from '../headers/lines.ts'
 import { CONTENT_TYPE_CHARS_MAX, NO_REPLY, REPLY_BYTES_MAX, WORKER_LOST } from './message.ts'
 import type { Delivery, Fate, Reply } from './message.ts'
 import type { IdempotencyPolicy, InboxPolicy } from '../policy/policy.ts'
-import type { Answer } from '../record/record.ts'
+import type { Answer, RawHeaders } from '../record/record.ts'
 import { retryAfterMs } from '../headers/retry-hints.ts'
 
 /** How a sending ended, in the terms of the upstream port. */
@@ -59,16 +59,24 @@ export function fateOf (sent: SendOutcome, delivery: DeliveryTry, policy: Idempo
   return againOrDead(status, `HTTP_${status}`, kept, retryAfterMs(answer, delivery.nowMs), delivery, inbox)
 }
 
-/** What is kept of it beside the fate: no more than the route keeps of an answer, and of the fields only the type of the content. */
-export function replyOf (sent: SendOutcome, ms: number, policy: IdempotencyPolicy): Reply {
+/** The header fields of its answer that may be stored. */
+export function keptHeadersOf (sent: SendOutcome, { keep }: IdempotencyPolicy): string[] {
+  return 'answer' in sent ? keptHeaders(answerHeaders(sent.answer.headers), keep) : []
+}
+
+/**
+ * What is kept of it beside the fate: no more than the route keeps of an answer, and of the fields only the type of the content. `headers`:
+ * of {@link keptHeadersOf}.
+ */
+export function replyOf (sent: SendOutcome, headers: RawHeaders, ms: number, policy: IdempotencyPolicy): Reply {
   const took = { ...NO_REPLY, ms: Math.round(ms) }
   if (sent.kind === 'unsent' || sent.kind === 'lost') return took
-  const { status, headers, body } = sent.answer
+  const { status, body } = sent.answer
   const kept = sent.kind === 'answer' && judge(sent.answer, policy).keepBody ? body : NO_REPLY.body
   return {
     ...took,
     status,
-    contentType: headerValue(keptHeaders(answerHeaders(headers), policy.keep), 'content-type')?.slice(0, CONTENT_TYPE_CHARS_MAX) ?? null,
+    contentType: headerValue(headers, 'content-type')?.slice(0, CONTENT_TYPE_CHARS_MAX) ?? null,
     body: kept.subarray(0, REPLY_BYTES_MAX),
     isCut: kept.length > REPLY_BYTES_MAX
   }

@@ -2,9 +2,8 @@
  * One delivery of a message: send it to its route's upstream, judge the answer, write the result. Delivery is at least once. If the
  * result cannot be written, the next worker delivers the message again.
  */
-import { keptHeaders, answerHeaders } from '../../core/headers/headers.ts'
 import { withDeadLetter } from '../../core/inbox/dead-letter.ts'
-import { fateBefore, fateOf, replyOf } from '../../core/inbox/delivery.ts'
+import { fateBefore, fateOf, keptHeadersOf, replyOf } from '../../core/inbox/delivery.ts'
 import type { SendOutcome } from '../../core/inbox/delivery.ts'
 import { plainName } from '../../core/headers/fields.ts'
 import { pairs, withoutFields } from '../../core/headers/lines.ts'
@@ -13,9 +12,9 @@ import { NO_REPLY, WORKER_LOST } from '../../core/inbox/message.ts'
 import type { Delivery, DeliveryToken, Fate, MessageDetail } from '../../core/inbox/message.ts'
 import { feedbackOf, pauseOf } from '../../core/inbox/pacing.ts'
 import type { ConsumerFeedback } from '../../core/inbox/pacing.ts'
-import type { IdempotencyPolicy, InboxPolicy, UpstreamPolicy } from '../../core/policy/policy.ts'
+import type { InboxPolicy, UpstreamPolicy } from '../../core/policy/policy.ts'
 import { ID_BYTES } from '../../core/record/record.ts'
-import type { Answer, RawHeaders } from '../../core/record/record.ts'
+import type { RawHeaders } from '../../core/record/record.ts'
 import { TRACE_CONTEXT } from '../../core/forward/forwarding.ts'
 import { explained } from '../../core/forward/upstream-fault.ts'
 import { errorText, StoreRejected, StoreUnavailable } from '../../ports/errors.ts'
@@ -183,8 +182,9 @@ function judged (context: DeliverContext, route: InboxRoute, delivery: Delivery,
   const { tries, ageMs } = delivery
   const chance = random.bytes(CHANCE_BYTES).readUInt32BE() / CHANCES
   const fate = fateOf(sent, { tries, ageMs: ageMs + ms, chance, nowMs: clock.wallMs() }, idempotency, idempotency.inbox)
-  const kept = withRequestKept(asKept(fate, idempotency), idempotency.inbox)
-  return { ...withDeadLetter(kept, delivery, route, () => random.bytes(ID_BYTES)), reply: replyOf(sent, ms, idempotency) }
+  const headers = keptHeadersOf(sent, idempotency)
+  const kept = withRequestKept(withHeaders(fate, headers), idempotency.inbox)
+  return { ...withDeadLetter(kept, delivery, route, () => random.bytes(ID_BYTES)), reply: replyOf(sent, headers, ms, idempotency) }
 }
 
 const CHANCE_BYTES = 4
@@ -194,11 +194,10 @@ function hasCopy (fate: Fate): boolean {
   return fate.kind === 'dead' && fate.letter !== undefined
 }
 
-/** With the header fields that may be stored. */
-function asKept (fate: Fate, { keep }: IdempotencyPolicy): Fate {
+/** With these header fields of its answer. */
+function withHeaders (fate: Fate, headers: RawHeaders): Fate {
   if ((fate.kind !== 'delivered' && fate.kind !== 'dead') || fate.answer === null) return fate
-  const answer: Answer = { ...fate.answer, headers: keptHeaders(answerHeaders(fate.answer.headers), keep) }
-  return { ...fate, answer }
+  return { ...fate, answer: { ...fate.answer, headers } }
 }
 
 /** As today's configuration says: it may have changed since the message was accepted. */

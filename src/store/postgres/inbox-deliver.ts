@@ -126,10 +126,9 @@ export async function takeMessages (
         byteas(hints),
         booleans(routes.map(({ trial }) => trial === true))
       ])
-      const known = new Set(hints.map(hex))
-      look.end(handedOutOf(rows.filter(({ id }) => !known.has(hex(id)))))
+      look.end(handedOutOf(without(rows, hints)))
       for (const { route } of routes) shares.note(route, rows.filter((row) => row.route === route).map(kindOf))
-      called.lookedFor(hints, rows.length === 0 ? null : leftOf(rows))
+      if (hints.length > 0) called.lookedFor(hints, rows.length === 0 ? null : leftOf(rows))
       if (rows.some(({ is_group: isGroup }) => isGroup)) called.noteGroup()
       return rows.sort((one, other) => one.place - other.place).map((row) => toDelivery(row, owner))
     } catch (error) {
@@ -147,15 +146,25 @@ export interface Looks {
   readonly shares: Shares
 }
 
+function without (rows: readonly TakenColumns[], ids: readonly Buffer[]): readonly TakenColumns[] {
+  if (ids.length === 0) return rows
+  const known = new Set(ids.map(hex))
+  return rows.filter(({ id }) => !known.has(hex(id)))
+}
+
 function handedOutOf (rows: readonly TakenColumns[]): HandedOut[] {
-  const places = new Map<string, HandedOut>()
+  const all: Array<HandedOut & { firstMs: number, count: number }> = []
   for (const row of rows) {
     const { route, due_at_ms: dueAtMs } = row
     const kind = kindOf(row)
-    const { firstMs, count } = places.get(`${kind} ${route}`) ?? { firstMs: Infinity, count: 0 }
-    places.set(`${kind} ${route}`, { route, kind, firstMs: Math.min(firstMs, dueAtMs), count: count + 1 })
+    const known = all.find((each) => each.route === route && each.kind === kind)
+    if (known === undefined) all.push({ route, kind, firstMs: dueAtMs, count: 1 })
+    else {
+      known.firstMs = Math.min(known.firstMs, dueAtMs)
+      known.count++
+    }
   }
-  return [...places.values()]
+  return all
 }
 
 /** Called messages that could be taken, and were not: others went first. */

@@ -47,7 +47,7 @@ export interface Look {
 type Range = 'near' | 'before' | 'all'
 
 export class Reach {
-  readonly #places = new Map<string, Place>()
+  readonly #places: Readonly<Record<Kind, Map<string, Place>>> = { single: new Map(), group: new Map() }
   /** When a route's next look of a kind is due. Each route has its own: a busy one would use up all of them. */
   readonly #dueMs = { before: new Map<string, number>(), all: new Map<string, number>() }
 
@@ -74,7 +74,7 @@ export class Reach {
   }
 
   fromMs (route: string, kind: Kind, range: Exclude<Range, 'all'> = 'before'): number {
-    return this.#placeOf(route, kind)?.fromMs(range) ?? EVERYTHING_MS
+    return this.#places[kind].get(route)?.fromMs(range) ?? EVERYTHING_MS
   }
 
   #rangeAt (route: string, nowMs: number): Range {
@@ -82,13 +82,9 @@ export class Reach {
     return nowMs >= (this.#dueMs.before.get(route) ?? -Infinity) ? 'before' : 'near'
   }
 
-  #placeOf (route: string, kind: Kind): Place | undefined {
-    return this.#places.get(`${kind} ${route}`)
-  }
-
   #note ({ route, kind, firstMs, count }: HandedOut): void {
-    const place = this.#placeOf(route, kind) ?? new Place()
-    this.#places.set(`${kind} ${route}`, place)
+    const place = this.#places[kind].get(route) ?? new Place()
+    this.#places[kind].set(route, place)
     place.note(firstMs, count)
   }
 }

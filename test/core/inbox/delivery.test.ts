@@ -1,9 +1,10 @@
 /** The result of a delivery, for every kind of answer and both policies, and the pause before the next one. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { backoffMs, fateBefore, fateOf, isFinal, replyOf } from '../../../src/core/inbox/delivery.ts'
+import { backoffMs, fateBefore, fateOf, isFinal, keptHeadersOf, replyOf } from '../../../src/core/inbox/delivery.ts'
 import type { SendOutcome, DeliveryTry } from '../../../src/core/inbox/delivery.ts'
 import { CONTENT_TYPE_CHARS_MAX, NO_REPLY, REPLY_BYTES_MAX } from '../../../src/core/inbox/message.ts'
+import type { Reply } from '../../../src/core/inbox/message.ts'
 import type { Disposition, IdempotencyPolicy } from '../../../src/core/policy/policy.ts'
 import { retryAfterMs } from '../../../src/core/headers/retry-hints.ts'
 import { apiPolicy } from '../../harness/gateway.ts'
@@ -133,17 +134,22 @@ test('the next one waits anywhere up to a bound that doubles; the consumer\'s ow
   assert.equal(retryAfterMs({ status: 503, headers: [], body: Buffer.alloc(0) }, NOW), null)
 })
 
+/** As a delivery asks for it. */
+function replied (sent: SendOutcome, ms: number, policy: IdempotencyPolicy): Reply {
+  return replyOf(sent, keptHeadersOf(sent, policy), ms, policy)
+}
+
 test('of an answer to a delivery the status, the type and the first bytes are listed, and no other field', () => {
   const policy = apiPolicy(RELAY)
   const headers = ['Content-Type', 'text/html', 'Set-Cookie', 'session=hunter2', 'X-Token', 'hunter2']
   const sent = (bytes: number): SendOutcome => ({ kind: 'answer', answer: { status: 503, headers, body: Buffer.alloc(bytes, 'a') } })
   const reply = { ms: 12, status: 503, contentType: 'text/html' }
-  assert.deepEqual(replyOf(sent(3), 12.3, policy), { ...reply, body: Buffer.from('aaa'), isCut: false })
-  assert.deepEqual(replyOf(sent(REPLY_BYTES_MAX), 12, policy), { ...reply, body: Buffer.alloc(REPLY_BYTES_MAX, 'a'), isCut: false })
-  assert.deepEqual(replyOf(sent(REPLY_BYTES_MAX + 1), 12, policy), { ...reply, body: Buffer.alloc(REPLY_BYTES_MAX, 'a'), isCut: true })
+  assert.deepEqual(replied(sent(3), 12.3, policy), { ...reply, body: Buffer.from('aaa'), isCut: false })
+  assert.deepEqual(replied(sent(REPLY_BYTES_MAX), 12, policy), { ...reply, body: Buffer.alloc(REPLY_BYTES_MAX, 'a'), isCut: false })
+  assert.deepEqual(replied(sent(REPLY_BYTES_MAX + 1), 12, policy), { ...reply, body: Buffer.alloc(REPLY_BYTES_MAX, 'a'), isCut: true })
   const long = { kind: 'answer', answer: { status: 200, headers: ['content-type', 'x'.repeat(999)], body: Buffer.alloc(0) } } as const
-  assert.equal(replyOf(long, 1, policy).contentType, 'x'.repeat(CONTENT_TYPE_CHARS_MAX))
-  for (const none of [LOST, UNSENT]) assert.deepEqual(replyOf(none, 5_000, policy), { ...NO_REPLY, ms: 5_000 })
+  assert.equal(replied(long, 1, policy).contentType, 'x'.repeat(CONTENT_TYPE_CHARS_MAX))
+  for (const none of [LOST, UNSENT]) assert.deepEqual(replied(none, 5_000, policy), { ...NO_REPLY, ms: 5_000 })
 })
 
 test('no byte is listed of a body that the route, or the consumer, says not to keep, or that was not read to its end', () => {
@@ -151,9 +157,9 @@ test('no byte is listed of a body that the route, or the consumer, says not to k
   const bare = { ...NO_REPLY, ms: 1, status: 503, contentType: 'text/plain' }
   const headers = ['Content-Type', 'text/plain']
   const head: SendOutcome = { kind: 'head', answer: { status: 503, headers, body: Buffer.from('half') } }
-  assert.deepEqual(replyOf(head, 1, policy), bare)
-  assert.deepEqual(replyOf(answer(503, headers), 1, { ...policy, keep: { ...policy.keep, body: false } }), bare)
-  assert.deepEqual(replyOf(answer(503, [...headers, 'Idempotency-Policy', 'no-body']), 1, policy), bare)
+  assert.deepEqual(replied(head, 1, policy), bare)
+  assert.deepEqual(replied(answer(503, headers), 1, { ...policy, keep: { ...policy.keep, body: false } }), bare)
+  assert.deepEqual(replied(answer(503, [...headers, 'Idempotency-Policy', 'no-body']), 1, policy), bare)
   const dropping = { ...policy, keep: { ...policy.keep, dropHeaders: new Set(['content-type']) } }
-  assert.equal(replyOf(answer(503, headers), 1, dropping).contentType, null)
+  assert.equal(replied(answer(503, headers), 1, dropping).contentType, null)
 })
