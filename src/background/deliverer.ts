@@ -171,28 +171,29 @@ export class Deliverer {
   }
 
   async #takeAllowed (lease: WorkerLease): Promise<boolean> {
-    const orders = this.#orders()
-    if (this.#bounds.isFree(orders)) return this.#take(lease, orders)
+    if (this.#trials.size > 0) await this.#takeOrders(lease, this.#trialOrders(), true)
+    return this.#takeOrders(lease, this.#orders())
+  }
+
+  async #takeOrders (lease: WorkerLease, orders: readonly Order[], trial = false): Promise<boolean> {
+    if (this.#bounds.isFree(orders)) return this.#take(lease, orders, trial)
     try {
-      return await this.#take(lease, await this.#bounds.allowed(orders, this.#trials))
+      return await this.#take(lease, await this.#bounds.allowed(orders, trial), trial)
     } finally {
       await this.#bounds.giveBack()
     }
   }
 
   /** true: some route got as many messages as it has places, so there may be more. */
-  async #take (lease: WorkerLease, orders: readonly Order[]): Promise<boolean> {
+  async #take (lease: WorkerLease, orders: readonly Order[], trial: boolean): Promise<boolean> {
     const room = orders.length === 0 ? null : this.#reserve(orders)
     if (room === null) return false
     const { limits: { buffered }, deps: { inbox } } = this.#gateway
     const taken: Delivery[] = []
+    const routes = orders.map(({ route: { name }, places }) => ({ route: name, places }))
+    if (trial) for (const { route } of routes) this.#trials.delete(route)
     try {
-      taken.push(...await inbox.take({
-        routes: orders.map(({ route: { name }, places }) =>
-          this.#trials.delete(name) ? { route: name, places: 1, trial: true } : { route: name, places }),
-        owner: lease.owner,
-        room
-      }))
+      taken.push(...await inbox.take({ routes, owner: lease.owner, room, trial }))
     } catch (error) {
       // Messages that were taken without our knowledge stay with this owner until it counts as dead.
       if (!tookNothing(error)) this.#leases.retire(lease)
@@ -204,6 +205,10 @@ export class Deliverer {
       for (const { route } of orders) this.#begin(lease, route, taken.filter((delivery) => delivery.route === route.name))
     }
     return orders.some(({ route, places }) => taken.filter((delivery) => delivery.route === route.name).length >= places)
+  }
+
+  #trialOrders (): Order[] {
+    return this.#orders().filter(({ route: { name } }) => this.#trials.has(name)).map(({ route }) => ({ route, places: 1 }))
   }
 
   /** The parts of those that have free places. */

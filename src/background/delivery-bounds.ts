@@ -17,8 +17,6 @@ const HOLDER_BYTES = 16
 /** A reload replaces the dependencies. */
 interface BoundsContext { readonly deps: Pick<Deps, 'inbox' | 'inboxes' | 'clock' | 'random'> }
 
-const NONE: ReadonlySet<string> = new Set()
-
 export class DeliveryBounds {
   readonly #context: BoundsContext
   readonly #underWay: (route: string) => number
@@ -47,12 +45,12 @@ export class DeliveryBounds {
   }
 
   /**
-   * With the places that the bounds allow. `trials`: paused inboxes of which one message is to be taken. A route without any place is left
-   * out, and so is one of which the store cannot tell. {@link giveBack} follows, whatever becomes of the take.
+   * With the places that the bounds allow. A route without any place is left out, and so is one of which the store cannot tell.
+   * {@link giveBack} follows, whatever becomes of the take.
    */
-  async allowed (orders: readonly Order[], trials: ReadonlySet<string> = NONE): Promise<Order[]> {
+  async allowed (orders: readonly Order[], trial = false): Promise<Order[]> {
     // Of a paused inbox nothing is due, so nothing else would wake it.
-    for (const route of trials) this.#idle.delete(route)
+    if (trial) for (const { route } of orders) this.#idle.delete(route.name)
     for (const { route } of orders.filter((order) => !isBounded(order.route))) this.#forget(route.name)
     const idle = orders.flatMap(({ route: { name } }) => this.#idle.has(name) ? [name] : [])
     if (idle.length > 0) await this.#wake(idle)

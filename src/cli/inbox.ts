@@ -233,7 +233,8 @@ async function changeAll (context: CommandContext, { name, one, done }: Change):
     `The limit of ${limit} is reached. There may be more: use ${state === 'waiting' && name === 'retry' ? LARGER_LIMIT : 'the same command'}.`
     )
   }
-  return 0
+  // A script with a mistaken name must not take it for done.
+  return changed === 0 && notes.length > 0 ? 1 : 0
 }
 
 /** Between two tries of a step that finds the inbox half full. The selection ends after an hour. */
@@ -273,7 +274,7 @@ async function replayAll ({ options, operators, terminal }: CommandContext): Pro
   else if (selection.count > 0) terminal.out(`${changed} of ${selection.count} messages in ${operators.where} are delivered once more.`)
   if (selection.count === 0) terminal.err(`No such messages in ${operators.where}.`)
   for (const [detail, count] of reasons) terminal.err(`${count} refused: ${detail}`)
-  return changed === 0 && reasons.size > 0 ? 1 : 0
+  return changed === 0 && (reasons.size > 0 || selection.notes.length > 0) ? 1 : 0
 }
 
 async function isPaused (operators: CommandContext['operators'], name: string): Promise<boolean> {

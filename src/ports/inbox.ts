@@ -22,8 +22,13 @@ export type AcceptResult =
   | { readonly kind: 'moved' }
 
 export interface TakeMessages {
-  /** At most `places` messages of each route. `trial`: also while the route is paused. */
-  readonly routes: ReadonlyArray<{ readonly route: string, readonly places: number, readonly trial?: true }>
+  /** At most `places` messages of each route. */
+  readonly routes: ReadonlyArray<{ readonly route: string, readonly places: number }>
+  /**
+   * Also while a gateway has paused a route, and not while an operator has. Of what is due first and last, what was handed out least often
+   * goes first. Otherwise messages that the consumer refuses would keep others from showing that it is well.
+   */
+  readonly trial?: boolean
   /**
    * Limit on the bytes of all bodies together. The messages of all routes count in the order in which they are due. A message
    * that does not fit also stops those that are due after it. `one`: the first message fits whatever its size. Absent: no

@@ -219,6 +219,8 @@ export interface DeliveryLine {
   readonly requestId: string
   readonly attempt: number
   readonly tries: number
+  /** Absent: it is no replay. */
+  readonly replay: boolean | undefined
   readonly result: 'delivered' | 'again'
   readonly status: number | null
   readonly error: string | undefined

@@ -134,7 +134,7 @@ function writeDelivery (into: LineBuffer, line: DeliveryLine, base: string): voi
   begin(into, base, 'delivery')
   into.text(',"record":"').text(line.record).text('","route":').text(quoted(line.route)).text(',"requestId":').text(quoted(line.requestId))
     .text(',"attempt":').integer(line.attempt).text(',"tries":').integer(line.tries)
-    .text(',"result":"').text(line.result).text('","status":').text(String(line.status))
+    .text(line.replay === true ? REPLAY : '').text(',"result":"').text(line.result).text('","status":').text(String(line.status))
   if (line.error !== undefined) into.text(',"error":').text(quoted(line.error))
   if (line.inMs !== undefined) into.text(',"inMs":').text(String(line.inMs))
   if (line.ms !== undefined) into.text(',"ms":').text(String(line.ms))
@@ -142,6 +142,7 @@ function writeDelivery (into: LineBuffer, line: DeliveryLine, base: string): voi
   into.text(line.result === 'delivered' ? DELIVERED : NOT_DELIVERED).end()
 }
 
+const REPLAY = ',"replay":true'
 const DELIVERED = ',"msg":"message delivered"}\n'
 const NOT_DELIVERED = ',"msg":"message not delivered; it will be tried again"}\n'
 

@@ -158,7 +158,7 @@ export const INBOX_LIE_BREAKS: readonly Break[] = [
     name: 'delivers-while-paused',
     does: 'hands out messages of an inbox that an operator has paused',
     breaks: ['N13'],
-    patches: [{ file: DELIVER, find: "isPaused(schema, 'w.route', 'w.trial')", replace: '"false"' }]
+    patches: [{ file: DELIVER, find: "isPaused(schema, 'w.route')}\n)`", replace: '"false"}\n)`' }]
   },
   {
     name: 'every-take-is-a-trial',
@@ -166,8 +166,8 @@ export const INBOX_LIE_BREAKS: readonly Break[] = [
     breaks: ['N13'],
     patches: [{
       file: 'background/deliverer.ts',
-      find: 'this.#trials.delete(name) ? { route: name, places: 1, trial: true } : { route: name, places }),',
-      replace: '({ route: name, places, trial: true })),'
+      find: 'owner: lease.owner, room, trial }',
+      replace: 'owner: lease.owner, room, trial: true }'
     }]
   }
 ]

@@ -300,7 +300,7 @@ test('a replay that finds nothing says so as other changes do', async (t) => {
   const none = ['replay', '--all', '--route', 'nope', ...WHY]
   assert.deepEqual([(await desk.say(...none)).out, (await desk.say(...none, '--json')).out], ['', '{"counted":0,"changed":0}'])
   const { exitCode: code, err: said } = await desk.say(...none)
-  assert.deepEqual([code, said.split('\n').at(-1)?.replace(/ in .*/, '')], [0, 'No such messages'])
+  assert.deepEqual([code, said.split('\n').at(-1)?.replace(/ in .*/, '')], [1, 'No such messages'])
 })
 
 test('--all changes what the filter finds, at most so many, and says when there may be more', async (t) => {
@@ -316,6 +316,8 @@ test('--all changes what the filter finds, at most so many, and says when there 
     (await desk.say('discard', '--all', '--state', 'held', '--key', 'e-1', ...WHY)).err,
     /^No such messages in the embedded store/
   )
+  assert.equal((await desk.say('discard', '--all', '--state', 'held', '--key', 'e-1', ...WHY)).exitCode, 0)
+  assert.equal((await desk.say('discard', '--all', '--state', 'held', '--route', 'hoks', ...WHY)).exitCode, 1, 'a mistaken name')
   assert.equal(await desk.state(held), 'held')
   assert.equal(JSON.parse((await desk.say('discard', '--all', '--state', 'held', '--json', ...WHY)).out).state, 'discarded')
   assert.deepEqual((await desk.audits()).map(({ action, id }) => [action, id]), [...dead.map((id) => ['retry', id]), ['discard', held]])

@@ -144,6 +144,25 @@ const CASES: readonly EventCase[] = [
     otherwise: 'none ·'
   },
   {
+    event: 'take while a gateway has paused its inbox',
+    run: async (store, { mine }) => {
+      await pauseInbox(store, mine)
+      return takeMine(store, mine, await workerOf(store))
+    },
+    cells: {},
+    otherwise: 'none ·'
+  },
+  {
+    event: 'take in a trial, while a gateway has paused its inbox',
+    run: async (store, { mine }) => {
+      await pauseInbox(store, mine)
+      return takeMine(store, mine, await workerOf(store), true)
+    },
+    cells: { due: 'taken delivering 1/1' },
+    otherwise: 'none ·',
+    asTable: ({ place }) => ({ kind: 'take', owner: TAKER, hasTurn: place !== 'overtaken', isPaused: false })
+  },
+  {
     event: 'take by a worker that has left',
     run: async (store, { mine }) => {
       const owner = await workerOf(store)
@@ -290,8 +309,13 @@ async function acceptBeside (store: InboxStore, message: NewMessage): Promise<st
   return `${result?.kind}, ${await store.look(free.id) === null ? 'without' : 'and'} its batch,`
 }
 
-async function takeMine (store: InboxStore, { id, about: { route } }: NewMessage, owner: Buffer): Promise<string> {
-  const taken = await store.take({ routes: [{ route, places: 9 }], owner })
+async function pauseInbox (store: InboxStore, { about: { route } }: NewMessage): Promise<void> {
+  await store.changeHealth({ kind: 'failing', route, gapMs: LONG_MS })
+  assert.ok(await store.changeHealth({ kind: 'pause', route, afterMs: 0, trialMs: LONG_MS, why: 'it fails' }))
+}
+
+async function takeMine (store: InboxStore, { id, about: { route } }: NewMessage, owner: Buffer, trial = false): Promise<string> {
+  const taken = await store.take({ routes: [{ route, places: 9 }], owner, trial })
   return taken.some(({ token }) => token.id.equals(id)) ? 'taken' : 'none'
 }
 

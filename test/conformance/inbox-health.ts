@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
 import type { HealthChange, RouteHealth } from '../../src/core/inbox/health.ts'
 import type { InboxStore } from '../../src/ports/inbox.ts'
-import { DELIVERED, messageOf, namesOf, SHORT_MS, takeFrom, untilAfter, workerOf } from './inbox-world.ts'
+import { acceptInTurn, againIn, DELIVERED, messageOf, namesOf, SHORT_MS, takeFrom, untilAfter, workerOf } from './inbox-world.ts'
 import type { OpenInbox } from './inbox-world.ts'
 
 const TRIAL_MS = 300
@@ -19,6 +19,11 @@ async function healthOf (store: InboxStore, name: string): Promise<RouteHealth |
 }
 
 const pauseOf = (route: string, afterMs = 0): HealthChange => ({ kind: 'pause', route, afterMs, trialMs: TRIAL_MS, why: 'it fails' })
+
+async function pauseNow (store: InboxStore, route: string): Promise<void> {
+  await store.changeHealth({ kind: 'failing', route, gapMs: 600_000 })
+  assert.ok(await store.changeHealth(pauseOf(route)))
+}
 
 export function inboxHealth (open: OpenInbox): void {
   test('a consumer that fails is paused once it has failed for so long, by one process of all', async (t) => {
@@ -57,14 +62,13 @@ export function inboxHealth (open: OpenInbox): void {
     const messages = [messageOf({ route }), messageOf({ route, group: 'g' })]
     await store.acceptAll(messages)
     const owner = await workerOf(store)
-    await store.changeHealth({ kind: 'failing', route, gapMs: 600_000 })
-    await store.changeHealth(pauseOf(route))
+    await pauseNow(store, route)
     assert.deepEqual(await takeFrom(store, owner, 10, route), [])
     const trial: HealthChange = { kind: 'trial', route, trialMs: TRIAL_MS }
     assert.equal(await store.changeHealth(trial), false, 'it is too early')
     await untilAfter(world, TRIAL_MS, async () => ((await healthOf(store, route))?.pause?.trialInMs ?? 1) <= 0, 'its time has come')
     assert.deepEqual((await Promise.all([store.changeHealth(trial), store.changeHealth(trial)])).sort(), [false, true])
-    const taken = await store.take({ routes: [{ route, places: 1, trial: true }], owner })
+    const taken = await store.take({ routes: [{ route, places: 1 }], owner, trial: true })
     assert.equal(taken.length, 1)
     assert.deepEqual(await takeFrom(store, owner, 10, route), [], 'a trial is no resumption')
     for (const { token } of taken) await store.settle(token, DELIVERED)
@@ -72,5 +76,27 @@ export function inboxHealth (open: OpenInbox): void {
     assert.equal(await store.changeHealth({ kind: 'well', route }), false)
     assert.equal(await healthOf(store, route), null)
     assert.equal(namesOf(await takeFrom(store, owner, 10, route)).length, 1)
+  })
+
+  test('a trial takes what was handed out least often, so that messages that are refused do not keep others from it', async (t) => {
+    const { store } = await open(t)
+    const route = routeOf()
+    const owner = await workerOf(store)
+    await acceptInTurn(store, [{ group: 'a' }, {}, { group: 'b' }, {}].map((over) => messageOf({ route, ...over })))
+    for (const { token } of await takeFrom(store, owner, 10, route)) await store.settle(token, againIn(0))
+    const healthy = messageOf({ route })
+    await acceptInTurn(store, [healthy])
+    await pauseNow(store, route)
+    const tried = async () => {
+      const [message, ...others] = await store.take({ routes: [{ route, places: 1 }], owner, trial: true })
+      assert.ok(message !== undefined && others.length === 0)
+      await store.settle(message.token, againIn(0))
+      return message.token
+    }
+    assert.deepEqual((await tried()).id, healthy.id)
+    const next = [await tried(), await tried(), await tried(), await tried(), await tried()]
+    assert.deepEqual(next.map(({ attempt }) => attempt), [2, 2, 2, 2, 2])
+    assert.equal(new Set(next.map(({ id }) => id.toString('hex'))).size, 5, 'each of them')
+    await store.changeHealth({ kind: 'well', route })
   })
 }

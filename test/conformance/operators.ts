@@ -397,6 +397,8 @@ export function operators (open: OpenOperators): void {
     assert.deepEqual(await store.inbox.accept(message), { kind: 'accepted' })
     await store.inbox.accept(messageOf({ route: 'refunds' }))
     assert.deepEqual(await takeFrom(store.inbox, owner, 1, 'charges'), [])
+    const trial = await store.inbox.take({ routes: [{ route: 'charges', places: 1 }], owner, trial: true })
+    assert.deepEqual(trial, [], 'a trial passes no pause of an operator')
     assert.equal(await store.inbox.dueInMs(['charges']), null)
     assert.equal((await takeFrom(store.inbox, owner, 1, 'refunds')).length, 1)
     assert.ok(inFlight !== undefined && await store.inbox.settle(inFlight.token, DELIVERED))

@@ -42,6 +42,25 @@ async function trialsAndEnd (t: TestContext, total: DeliveryBound): Promise<void
   assert.equal(paused().length, 1)
 }
 
+test('a consumer that refuses all that waits is resumed by the first trial after a message that it takes', async (t) => {
+  const witness = await startWitness(({ body }, response) => { response.writeHead(body.includes('poison') ? 400 : 200).end() })
+  t.after(async () => { await witness.close() })
+  const log = recordingLog()
+  const inbox = { pauseAfterMs: 1_000, backoff: { firstMs: 10, longestMs: 1_000, scheduleMs: null }, attemptsMax: 10_000 }
+  const { gateway, world } = await startGateway(t, { routes: [inboxRoute(inbox, {}, witness.url)], world: { log } })
+  for (let index = 0; index < 40; index++) await world.inbox.accept(message(`poison-${index}`))
+  gateway.onMessage()
+  const timesOf = (name: string) => log.lines.filter(({ event }) => event === name).length
+  await eventually(() => timesOf('endpoint-paused') === 1, 'it is paused')
+  // Now all of them are due, and longer than what comes next.
+  await sleep(inbox.backoff.longestMs)
+  await world.inbox.accept(message('good'))
+  const before = witness.seen.length
+  await eventually(() => timesOf('endpoint-resumed') === 1, 'it is resumed')
+  const trials = witness.seen.slice(before).findIndex(({ body }) => body.includes('good'))
+  assert.ok(trials === 0 || trials === 1, `${trials} others were tried before`)
+})
+
 test('without the setting it is never paused, and one that takes a message now and then is not either', async (t) => {
   const witness = await startWitness((_seen, response, _socket, count) => { response.writeHead(count % 10 === 0 ? 200 : 500).end() })
   t.after(async () => { await witness.close() })

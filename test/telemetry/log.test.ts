@@ -234,6 +234,7 @@ test('the line of a delivery is gathered like those of requests: a thousand of t
     requestId: 'r-1',
     attempt: 2,
     tries: 2,
+    replay: undefined,
     status: 204,
     error: undefined,
     inMs: undefined,
@@ -241,7 +242,7 @@ test('the line of a delivery is gathered like those of requests: a thousand of t
   }
   for (let i = 0; i < 1_000; i++) logs.deliveries.note({ ...delivery, result: 'delivered' })
   assert.ok(texts.length < 50, `${texts.length} writes`)
-  logs.deliveries.note({ ...delivery, result: 'again', status: null, error: 'says "no"', inMs: 40 })
+  logs.deliveries.note({ ...delivery, result: 'again', status: null, error: 'says "no"', inMs: 40, replay: true })
   logs.log.info({ event: 'background-failed' }, 'an event')
   const lines = texts.join('').trimEnd().split('\n').map((text) => JSON.parse(text) as Line)
   assert.equal(lines.length, 1_002)
@@ -263,8 +264,8 @@ test('the line of a delivery is gathered like those of requests: a thousand of t
     msg: 'message delivered'
   })
   assert.deepEqual(
-    [again?.msg, again?.['status'], again?.['error'], again?.['inMs']],
-    ['message not delivered; it will be tried again', null, 'says "no"', 40]
+    [again?.msg, again?.['replay'], again?.['status'], again?.['error'], again?.['inMs']],
+    ['message not delivered; it will be tried again', true, null, 'says "no"', 40]
   )
   logs.setLevel('warn')
   const before = texts.length

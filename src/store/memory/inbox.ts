@@ -130,13 +130,14 @@ export class MemoryInbox implements InboxStore {
     this.#workers.delete(nameOf(owner))
   }
 
-  async take ({ routes, owner, room }: TakeMessages): Promise<Delivery[]> {
+  async take ({ routes, owner, room, trial = false }: TakeMessages): Promise<Delivery[]> {
     const takeOf = (row: MessageRow): MessageEvent =>
       ({ kind: 'take', owner, hasTurn: this.#hasItsTurn(row), isPaused: this.#isPaused(row) })
     const ofRoute = (route: string): MessageRow[] => this.#all().filter(({ about }) => about.route === route)
     const dueOf = (route: string): MessageRow[] => this.#changing(ofRoute(route), takeOf).sort(byTime)
-    const due = routes.filter(({ route, trial = false }) => trial || !this.#trials.has(route)).flatMap(({ route, places }) => {
+    const due = routes.filter(({ route }) => trial || !this.#trials.has(route)).flatMap(({ route, places }) => {
       const rows = dueOf(route)
+      if (trial) return rows.sort((one, other) => one.attempt - other.attempt || byTime(one, other)).slice(0, places)
       const kinds = { single: rows.filter(({ group }) => group === null), group: rows.filter(({ group }) => group !== null) }
       return alternately(kinds, this.#shares.first(route), places)
     }).sort(byTime)

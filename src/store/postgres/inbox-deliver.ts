@@ -62,20 +62,24 @@ const MESSAGE_TAKE_SINGLES: Statement = {
 function wanted (schema: string): string {
   return `with ${lockLimit(4)}, want as materialized (
   select w.route, w.places, w.groups_first, to_timestamp(w.singles_ms / 1000.0) as singles_from, to_timestamp(w.groups_ms / 1000.0) as groups_from
-    from unnest($1::text[], $2::int[], $5::bigint[], $8::bigint[], $9::bool[], $11::bool[]) as w (route, places, singles_ms, groups_ms, groups_first, trial)
+    from unnest($1::text[], $2::int[], $7::bigint[], $8::bigint[], $9::bool[]) as w (route, places, singles_ms, groups_ms, groups_first)
    cross join lock_limit
-   where exists (select from ${schema}.workers k where k.owner = $3 and k.alive_until > clock_timestamp())
-     and not ${isPaused(schema, 'w.route', 'w.trial')}
+   where ${isAlive(schema)} and not ${isPaused(schema, 'w.route')}
 )`
 }
 
-/** Takes what is `due`. Another column follows. */
-function taking (schema: string): string {
+/** The worker lives, by the database's clock. */
+export function isAlive (schema: string): string {
+  return `exists (select from ${schema}.workers k where k.owner = $3 and k.alive_until > clock_timestamp())`
+}
+
+/** Takes what is `due`. Another column follows. $3: the worker, $5 and $6: the room. */
+export function taking (schema: string): string {
   return `fitting as (
   select d.*, sum(d.bytes::bigint) over earlier as upto, row_number() over earlier as place from due d window earlier as (order by d.due_at, d.number)
 ), taken as materialized (
   select coalesce(array_agg(id order by place), '{}') as ids, array_agg((extract(epoch from due_at) * 1000)::float8 order by place) as dues
-    from fitting where $6::bigint is null or upto <= $6 or (place = 1 and $7::bool))
+    from fitting where $5::bigint is null or upto <= $5 or (place = 1 and $6::bool))
 update ${schema}.messages m
    set state = 'delivering', owner = $3, attempt = m.attempt + 1, tries = m.tries + 1, due_at = null
  where m.id = any ((select ids from taken)::bytea[])
@@ -118,13 +122,11 @@ export async function takeMessages (
         integers(routes.map(({ places }) => placesOf(places))),
         owner,
         session.lockTimeout,
+        ...roomValues(room),
         fromOf('single'),
-        room?.bytes ?? null,
-        room === undefined ? null : String(room.one),
         fromOf('group'),
         booleans(routes.map(({ route }) => shares.first(route) === 'group')),
-        byteas(hints),
-        booleans(routes.map(({ trial }) => trial === true))
+        byteas(hints)
       ])
       look.end(handedOutOf(without(rows, hints)))
       for (const { route } of routes) shares.note(route, rows.filter((row) => row.route === route).map(kindOf))
@@ -137,6 +139,11 @@ export async function takeMessages (
     }
   }
   return []
+}
+
+/** The parameters $5 and $6 of {@link taking}. */
+export function roomValues (room: TakeMessages['room']): Array<number | string | null> {
+  return [room?.bytes ?? null, room === undefined ? null : String(room.one)]
 }
 
 /** What a process knows of where its next take finds something, and of whose turn it is. */

@@ -40,6 +40,7 @@ import type { AcceptLane, MessageSettleLane } from './inbox-lanes.ts'
 import { discardMessages, listMessages, messageDepths, replayMessages, retryMessages, sweepMessages } from './inbox-operator.ts'
 import { allowDeliveries, postponeMessages } from './inbox-pressure.ts'
 import { Reach } from './inbox-reach.ts'
+import { tryMessages } from './inbox-trial.ts'
 import { callGroups, uncalledGroups } from './inbox-turns.ts'
 import { endWorker, keepAlive, keepAliveInLine, recoverMessages, type Living } from './inbox-workers.ts'
 
@@ -168,7 +169,9 @@ export class PostgresInbox implements InboxStore {
   }
 
   async take (order: TakeMessages): Promise<Delivery[]> {
-    const taken = await this.#purposes.deliveries.use('message_take', (session) => takeMessages(session, order, this.#looksForDue))
+    const taken = await (order.trial === true
+      ? this.#purposes.deliveries.use('message_try', (session) => tryMessages(session, order, this.#looksForDue.reach))
+      : this.#purposes.deliveries.use('message_take', (session) => takeMessages(session, order, this.#looksForDue)))
     const isWhole = (delivery: typeof taken[number]): delivery is Delivery => delivery.request !== null
     // Whatever becomes of these, the others are handed out. If its settle fails, the message is taken again when this worker is no
     // longer alive.

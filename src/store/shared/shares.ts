@@ -20,6 +20,9 @@ export class Shares {
   }
 }
 
+/** A trial looks at so many messages that are due first, and at so many that are due last, of each kind. */
+export const TRIAL_AMONG = 500
+
 /** For drivers that choose in code: at most `places` of both, alternately. Each list is oldest first. */
 export function alternately<Message> (
   { single, group }: Readonly<Record<Kind, readonly Message[]>>,

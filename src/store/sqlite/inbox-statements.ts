@@ -1,6 +1,7 @@
 /** The statements of the inbox in SQLite. InboxTable prepares each of them once. */
 import { DELIVERIES_MAX } from '../../core/inbox/message.ts'
 import { POSTPONE_SLACK_MS } from '../../core/inbox/transitions.ts'
+import { TRIAL_AMONG } from '../shared/shares.ts'
 
 export const find = 'select * from messages where id = ?'
 
@@ -49,8 +50,7 @@ export const isBehind = 'select 1 from messages where group_id = ? and blocks li
 export const isAlive = 'select 1 from workers where owner = ? and alive_until > ?'
 
 /** Accepts and does not deliver. */
-const IS_PAUSED = (route: string, trial: string): string =>
-  `exists (select 1 from paused_routes p where p.route = ${route} and (p.trial_at is null or not ${trial}))`
+const IS_PAUSED = (route: string): string => `exists (select 1 from paused_routes p where p.route = ${route})`
 
 const MAY_GO = '(m.tenant_id is null or not exists (select 1 from tenant_pauses p where p.tenant_id = m.tenant_id and p.until > ?2))'
 
@@ -58,15 +58,28 @@ const HAS_ITS_TURN = `(m.group_id is null
         or (not exists (select 1 from messages e where e.group_id = m.group_id and e.blocks and e.number < m.number)
             and not exists (select 1 from messages e where e.group_id = m.group_id and e.state = 'delivering')))`
 
+const OF_GROUPS = `m.group_id is not null and ${HAS_ITS_TURN}`
+
 /** SQLite 3.53 prepares a statement anew for each value that is bound to a bare `limit ?`: 40 µs of this one. Not so with the cast. */
 const takeable = (condition: string): string => `
 select m.number, m.due_at, m.bytes from messages m
- where m.route = ?1 and m.state = 'waiting' and m.due_at is not null and m.due_at <= ?2 and ${condition} and ${MAY_GO} and not ${IS_PAUSED('?1', '?4')}
+ where m.route = ?1 and m.state = 'waiting' and m.due_at is not null and m.due_at <= ?2 and ${condition} and ${MAY_GO} and not ${IS_PAUSED('?1')}
  order by m.due_at, m.number limit cast(?3 as integer)`
 
 export const takeableSingle = takeable('m.group_id is null')
 
-export const takeableOfGroups = takeable(`m.group_id is not null and ${HAS_ITS_TURN}`)
+export const takeableOfGroups = takeable(OF_GROUPS)
+
+const endsOf = (condition: string): string[] => ['asc', 'desc'].map((order) => `select * from (
+  select m.number, m.due_at, m.bytes, m.attempt, m.group_id is not null as isGroup from messages m
+   where m.route = ?1 and m.state = 'waiting' and m.due_at is not null and m.due_at <= ?2 and ${condition} and ${MAY_GO}
+   order by m.due_at ${order}, m.number ${order} limit ${TRIAL_AMONG})`)
+
+/** For a trial, while a gateway has paused the route: of what is due first and last, what was handed out least often. */
+export const triable = `
+select number, due_at, bytes, isGroup from (${[...endsOf('m.group_id is null'), ...endsOf(OF_GROUPS)].join(' union ')})
+ where not exists (select 1 from paused_routes p where p.route = ?1 and p.trial_at is null)
+ order by attempt, due_at, number limit cast(?3 as integer)`
 
 /** Returns what a delivery is made of. Every other column would cost time: a message has forty. */
 export const take = `
@@ -119,8 +132,8 @@ const nextOf = (condition: string): string => `(select m.number from messages m
 
 export const due = `
 select min(d.due_at) as due_at from json_each(?) r, messages d
- where d.number in (${nextOf('m.group_id is null')}, ${nextOf(`m.group_id is not null and ${HAS_ITS_TURN}`)})
-   and not ${IS_PAUSED('r.value', 'false')}`
+ where d.number in (${nextOf('m.group_id is null')}, ${nextOf(OF_GROUPS)})
+   and not ${IS_PAUSED('r.value')}`
 
 export const depths = `
 select route, sum(state = 'waiting') as waiting, sum(state = 'delivering') as delivering, sum(state = 'held') as held, sum(state = 'dead') as dead,

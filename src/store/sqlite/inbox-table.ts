@@ -63,7 +63,8 @@ import {
   sweepWorkers,
   take,
   takeableOfGroups,
-  takeableSingle
+  takeableSingle,
+  triable
 } from './inbox-statements.ts'
 import type { Arrival } from './worker-protocol.ts'
 import type { DatabaseSync, SQLOutputValue } from 'node:sqlite'
@@ -138,9 +139,9 @@ export class InboxTable {
     return this.recover(ALL, nowMs)
   }
 
-  take ({ routes, owner, room }: TakeMessages, nowMs: number): Delivery[] {
+  take ({ routes, owner, room, trial = false }: TakeMessages, nowMs: number): Delivery[] {
     if (this.#prepare(isAlive).get(owner, nowMs) === undefined) return []
-    const due = routes.flatMap(({ route, places, trial = false }) => this.#dueOf(route, places, trial, nowMs))
+    const due = routes.flatMap(({ route, places }) => trial ? this.#trialsOf(route, places, nowMs) : this.#dueOf(route, places, nowMs))
     due.sort((one, other) => one.due_at - other.due_at || one.number - other.number)
     const taken = fitting(due, room)
     for (const { route } of routes) this.#shares.note(route, taken.filter((each) => each.route === route).map(({ kind }) => kind))
@@ -224,13 +225,18 @@ export class InboxTable {
     return swept.length
   }
 
-  #dueOf (route: string, places: number, trial: boolean, nowMs: number): Due[] {
+  #dueOf (route: string, places: number, nowMs: number): Due[] {
     const rowsOf = (statement: string, kind: Kind): Due[] => {
-      const rows = this.#prepare(statement).all(route, nowMs, places, trial ? 1 : 0) as unknown as Array<Omit<Due, 'route' | 'kind'>>
+      const rows = this.#prepare(statement).all(route, nowMs, places) as unknown as Array<Omit<Due, 'route' | 'kind'>>
       return rows.map((row) => ({ ...row, route, kind }))
     }
     const kinds = { single: rowsOf(takeableSingle, 'single'), group: rowsOf(takeableOfGroups, 'group') }
     return alternately(kinds, this.#shares.first(route), places)
+  }
+
+  #trialsOf (route: string, places: number, nowMs: number): Due[] {
+    const rows = this.#prepare(triable).all(route, nowMs, places) as unknown as Array<Omit<Due, 'route' | 'kind'> & { isGroup: number }>
+    return rows.map(({ isGroup, ...row }) => ({ ...row, route, kind: isGroup === 1 ? 'group' : 'single' }))
   }
 
   #over (nowMs: number): number {
