@@ -170,7 +170,7 @@ export class PostgresInbox implements InboxStore {
 
   async take (order: TakeMessages): Promise<Delivery[]> {
     const taken = await (order.trial === true
-      ? this.#purposes.deliveries.use('message_try', (session) => tryMessages(session, order, this.#looksForDue.reach))
+      ? this.#purposes.deliveries.use('message_try', (session) => tryMessages(session, order))
       : this.#purposes.deliveries.use('message_take', (session) => takeMessages(session, order, this.#looksForDue)))
     const isWhole = (delivery: typeof taken[number]): delivery is Delivery => delivery.request !== null
     // Whatever becomes of these, the others are handed out. If its settle fails, the message is taken again when this worker is no

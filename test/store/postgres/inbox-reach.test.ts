@@ -91,6 +91,20 @@ describe('the reach of a take', needs('own postgres'), () => {
     assert.deepEqual(taken, idsOf(late))
   })
 
+  test('a trial takes what is due long before anything that was taken: nothing else would end the pause', async (t) => {
+    const { store: { inbox }, connect, options: { schema } } = await openWorld(t, await (server ??= startPostgres()))
+    const client = await connect()
+    const owner = await workerOf(inbox)
+    await inbox.accept(messageOf())
+    await deliver(inbox, await takeFrom(inbox, owner))
+    const old = messageOf()
+    await inbox.accept(old)
+    await client.query(`update ${schema}.messages set due_at = due_at - interval '1 hour' where id = $1`, [old.id])
+    await inbox.changeHealth({ kind: 'failing', route: ROUTE, gapMs: WITHIN_MS })
+    assert.ok(await inbox.changeHealth({ kind: 'pause', route: ROUTE, afterMs: 0, trialMs: WITHIN_MS, why: 'it fails' }))
+    assert.deepEqual(namesOf(await inbox.take({ routes: [{ route: ROUTE, places: 1 }], owner, trial: true })), idsOf(old))
+  })
+
   test('a sweep goes on where the last batch ended, and looks at everything when nothing is left', async (t) => {
     const { store: { inbox }, client, options: { schema } } = await aged(t)
     await client.query(`update ${schema}.messages set expires_at = clock_timestamp() - interval '1 hour' + number * interval '1 ms'`)
