@@ -22,8 +22,8 @@ export type SendOutcome =
 export interface DeliveryTry {
   readonly tries: number
   readonly ageMs: number
-  /** From 0 to 1, drawn for this call. */
-  readonly chance: number
+  /** Draws a number from 0 to 1, for the pause before another try. */
+  readonly chance: () => number
   readonly nowMs: number
 }
 
@@ -87,7 +87,7 @@ export function replyOf (sent: SendOutcome, headers: RawHeaders, ms: number, pol
  * upstream says to keep, is one.
  */
 function isTaken (answer: Answer, policy: IdempotencyPolicy): boolean {
-  return judge(answer, { ...policy, profile: 'relay' }).disposition === 'keep'
+  return judge(answer, policy, 'relay').disposition === 'keep'
 }
 
 /** The consumer has answered for good. */
@@ -118,7 +118,7 @@ export function backoffMs ({ tries, chance }: Pick<DeliveryTry, 'tries' | 'chanc
   const { scheduleMs } = backoff
   if (scheduleMs !== null) return Math.max(LEAST_MS, scheduleMs[Math.max(0, tries - 1)] ?? scheduleMs.at(-1) ?? 0)
   const bound = Math.min(backoff.longestMs, backoff.firstMs * 2 ** Math.min(tries - 1, DOUBLINGS_MAX))
-  return Math.round(Math.max(LEAST_MS, bound * chance))
+  return Math.round(Math.max(LEAST_MS, bound * chance()))
 }
 
 /** Far above any longest pause, and small enough for a number. */

@@ -24,15 +24,19 @@ interface Judged { readonly status: number, readonly headers: RawHeaders, readon
 
 /**
  * The upstream's header (`Idempotency-Policy`) wins over the route's list, and the list wins over the profile's table. Lists and tables
- * know statuses only, but the upstream knows what it did.
+ * know statuses only, but the upstream knows what it did. `profile`: whose table, if not the route's.
  */
-export function judge (answer: Judged, policy: Pick<IdempotencyPolicy, 'profile' | 'keep' | 'hops' | 'leaseMs' | 'issued'>): Judgement {
+export function judge (
+  answer: Judged,
+  policy: Pick<IdempotencyPolicy, 'profile' | 'keep' | 'hops' | 'leaseMs' | 'issued'>,
+  profile = policy.profile
+): Judgement {
   const word = steering(answer.headers)
   const listed = policy.keep.statuses.get(answer.status)
   const askedMs = word.ttlSeconds === null ? null : word.ttlSeconds * 1000
   const ttlMs = askedMs === null ? null : clampTtl(askedMs, policy)
   return {
-    disposition: word.disposition ?? listed ?? (policy.profile === 'api' ? judgeOnce(answer, policy.hops) : judgeRelay(answer.status)),
+    disposition: word.disposition ?? listed ?? (profile === 'api' ? judgeOnce(answer, policy.hops) : judgeRelay(answer.status)),
     keepBody: policy.keep.body && !word.noBody,
     ttlMs,
     ...(askedMs !== null && askedMs !== ttlMs && { ttlAskedMs: askedMs }),

@@ -271,7 +271,7 @@ function resolveJoined (context: Parts, execution: DropExecution, through: boole
 /** In every profile, a refusal by the upstream has not gone through. What comes next is a retry and no duplicate. */
 function dispositionOf (answer: Parameters<typeof judge>[0], policy: IdempotencyPolicy): SendOutcome {
   const { disposition } = judge(answer, policy)
-  return disposition === 'keep' ? judge(answer, { ...policy, profile: 'relay' }).disposition : disposition
+  return disposition === 'keep' ? judge(answer, policy, 'relay').disposition : disposition
 }
 
 function sentOf (result: UpstreamResult, policy: IdempotencyPolicy): SendOutcome {

@@ -143,9 +143,10 @@ function withoutSignature (headers: RawHeaders): string[] {
 
 /** null: no traces are made. */
 function traceOf ({ deps: { tracing } }: DeliverContext, { upstream }: InboxRoute, delivery: Delivery): SentTrace | null {
+  if (tracing == null) return null
   const { token, route, request, requestId } = delivery
   const about = { route, upstream: upstream.name, record: token.id.toString('base64url'), requestId, attempt: token.attempt }
-  return tracing?.delivery(request.headers, about) ?? null
+  return tracing.delivery(request.headers, about) ?? null
 }
 
 /** The consumer has taken this message before. One that remembers `Onceway-Key` may take it again on purpose. */
@@ -180,7 +181,7 @@ function judged (context: DeliverContext, route: InboxRoute, delivery: Delivery,
   const { clock, random } = context.deps
   const { idempotency } = route
   const { tries, ageMs } = delivery
-  const chance = random.bytes(CHANCE_BYTES).readUInt32BE() / CHANCES
+  const chance = (): number => random.bytes(CHANCE_BYTES).readUInt32BE() / CHANCES
   const fate = fateOf(sent, { tries, ageMs: ageMs + ms, chance, nowMs: clock.wallMs() }, idempotency, idempotency.inbox)
   const headers = keptHeadersOf(sent, idempotency)
   const kept = withRequestKept(withHeaders(fate, headers), idempotency.inbox)

@@ -188,9 +188,18 @@ export interface Settling { readonly token: DeliveryToken, readonly fate: FateCo
 
 /**
  * Of a message `m`, by its settling `w`. A delivered message is not sent again, so its bytes are removed, and with them a token in its
- * query, unless they are kept for a replay. A message that is given up keeps them for an operator's retry.
+ * query, unless they are kept for a replay. It is the usual end, and needs the fewest parameters.
  */
-export const MESSAGE_SETTLED = `state = w.state, owner = null, tries = m.tries - w.untried::int, status = w.status, error = w.error,
+export const MESSAGE_DELIVERED = `state = 'delivered', owner = null, status = w.status, error = null, blocks = false, due_at = null,
+       settled_at = clock_timestamp(), expires_at = clock_timestamp() + m.keep_ms * interval '1 ms',
+       answer = w.answer, took_ms = w.took_ms, content_type = w.content_type,
+       request_until = case when w.request_ms > 0 then clock_timestamp() + least(w.request_ms, m.keep_ms) * interval '1 ms' end,
+       target = case when w.request_ms = 0 then '' else m.target end,
+       headers = case when w.request_ms = 0 then '' else m.headers end,
+       body = case when w.request_ms = 0 then '' else m.body end`
+
+/** The same of any message. One that is given up keeps its bytes for an operator's retry. */
+const MESSAGE_SETTLED = `state = w.state, owner = null, tries = m.tries - w.untried::int, status = w.status, error = w.error,
        blocks = w.state = 'waiting' or (m.stops and w.state in ('held', 'dead')),
        due_at = case when w.state = 'waiting' then clock_timestamp() + w.in_ms * interval '1 ms' end,
        settled_at = case when w.state <> 'waiting' then clock_timestamp() end,
@@ -203,27 +212,27 @@ export const MESSAGE_SETTLED = `state = w.state, owner = null, tries = m.tries -
        headers = case when w.state = 'delivered' and w.request_ms = 0 then '' else m.headers end,
        body = case when w.state = 'delivered' and w.request_ms = 0 then '' else m.body end`
 
-const SETTLED_FIELDS: ReadonlyArray<Field<Settling>> = [
+const DELIVERED_FIELDS: ReadonlyArray<Field<Settling>> = [
   ['id', 'bytea', ({ token }) => token.id],
   ['owner', 'bytea', ({ token }) => token.owner],
   ['attempt', 'int', ({ token }) => token.attempt],
-  ['state', 'text', ({ fate }) => fate.state],
-  ['in_ms', 'bigint', ({ fate }) => fate.inMs],
   ['status', 'smallint', ({ fate }) => fate.status],
-  ['error', 'text', ({ fate }) => fate.error],
   ['answer', 'bytea', ({ fate }) => fate.answer],
   ['request_ms', 'bigint', ({ fate }) => fate.requestMs],
-  ['untried', 'bool', ({ fate }) => fate.untried],
   ['took_ms', 'bigint', ({ fate }) => fate.reply.ms],
   ['content_type', 'text', ({ fate }) => fate.reply.contentType]
 ]
 
 /** Of messages that are delivered. */
-export const SETTLING = new Fields(SETTLED_FIELDS)
+export const SETTLING = new Fields(DELIVERED_FIELDS)
 
-/** With what is listed of a delivery that did not end its message so. */
+/** Of any messages, with what is listed of a delivery that did not end its message so. */
 const LISTING = new Fields<Settling>([
-  ...SETTLED_FIELDS,
+  ...DELIVERED_FIELDS,
+  ['state', 'text', ({ fate }) => fate.state],
+  ['in_ms', 'bigint', ({ fate }) => fate.inMs],
+  ['error', 'text', ({ fate }) => fate.error],
+  ['untried', 'bool', ({ fate }) => fate.untried],
   ['reply_status', 'smallint', ({ fate }) => fate.reply.status],
   ['body', 'bytea', ({ fate }) => fate.reply.body],
   ['is_cut', 'bool', ({ fate }) => fate.reply.isCut],
@@ -248,7 +257,7 @@ const MESSAGE_SETTLE: Statement = {
   writes: true,
   idsAsText: true,
   text: (schema) => `with ${locked(schema, SETTLING)}
-${settling(schema)}
+${settling(schema, MESSAGE_DELIVERED)}
 returning m.id, ${BEHIND}`
 }
 
@@ -258,7 +267,7 @@ const MESSAGE_SETTLE_LISTING: Statement = {
   writes: true,
   idsAsText: true,
   text: (schema) => `with ${locked(schema, LISTING)}, settled as (
-  ${settling(schema)}
+  ${settling(schema, MESSAGE_SETTLED)}
   returning m.id, ${BEHIND}, w.state, w.attempt, coalesce(m.settled_at, clock_timestamp()) as at,
             w.took_ms, w.reply_status as status, w.error, w.content_type, w.body, w.is_cut,
             w.letter_id, w.letter_route, w.letter_target, w.letter_headers, w.letter_keep_ms
@@ -296,9 +305,10 @@ function locked (schema: string, fields: Fields<Settling>): string {
 )`
 }
 
-function settling (schema: string): string {
+/** `columns`: what is set. */
+function settling (schema: string, columns: string): string {
   return `update ${schema}.messages m
-   set ${MESSAGE_SETTLED}
+   set ${columns}
   from want w, held h
  where m.id = h.id and w.id = h.id and h.owner = w.owner and h.attempt = w.attempt and h.state = 'delivering'`
 }

@@ -17,7 +17,7 @@ import {
   type Arrival
 } from './inbox-arrivals.ts'
 import { bytesOfFate } from '../shared/message-fate.ts'
-import { isDelivered, MESSAGE_SETTLED, SETTLING, settleMessages, type Settling } from './inbox-deliver.ts'
+import { isDelivered, MESSAGE_DELIVERED, SETTLING, settleMessages, type Settling } from './inbox-deliver.ts'
 
 /** Batches of acceptances in flight at once, where a commit takes long. */
 export const ACCEPT_BATCHES_MAX = 4
@@ -111,7 +111,7 @@ const SETTLE_OWN: OwnStatement<Settling> = {
 /** Returns its place from 1, and behind a space the group whose next message may now have its turn. */
 function settlingOwn (schema: string, from: string): string {
   return `update ${schema}.messages m
-   set ${MESSAGE_SETTLED}
+   set ${MESSAGE_DELIVERED}
   from ${from}
  where m.id = any (array[w.id]) and m.owner is not distinct from w.owner and m.attempt = w.attempt
    and coalesce(m.state = 'delivering', false)

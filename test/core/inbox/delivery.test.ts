@@ -11,7 +11,7 @@ import { apiPolicy } from '../../harness/gateway.ts'
 import { INBOX } from '../../inbox/world.ts'
 
 const NOW = Date.parse('2026-11-21T12:00:00Z')
-const FIRST: DeliveryTry = { tries: 1, ageMs: 0, chance: 0.5, nowMs: NOW }
+const FIRST: DeliveryTry = { tries: 1, ageMs: 0, chance: () => 0.5, nowMs: NOW }
 
 type Promised = Pick<IdempotencyPolicy, 'profile' | 'unknown'>
 const RELAY: Promised = { profile: 'relay', unknown: 'retry' }
@@ -117,11 +117,12 @@ test('an answer that was not read to its end is kept by its head', () => {
 })
 
 test('the next one waits anywhere up to a bound that doubles; the consumer\'s own word makes it longer, up to the longest', () => {
-  const bounds = [1, 2, 3, 4, 5, 6, 7, 1_000_000].map((tries) => backoffMs({ tries, chance: 1 }, INBOX))
+  const bounds = [1, 2, 3, 4, 5, 6, 7, 1_000_000].map((tries) => backoffMs({ tries, chance: () => 1 }, INBOX))
   assert.deepEqual(bounds, [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000, 30_000])
-  assert.equal(backoffMs({ tries: 9, chance: 0 }, INBOX), 10, 'a pause of nothing would be a loop')
+  assert.equal(backoffMs({ tries: 9, chance: () => 0 }, INBOX), 10, 'a pause of nothing would be a loop')
   const fixed = { backoff: { ...INBOX.backoff, scheduleMs: [5_000, 300_000, 0] } }
-  assert.deepEqual([1, 2, 3, 4].map((tries) => backoffMs({ tries, chance: 0.3 }, fixed)), [5_000, 300_000, 10, 10], 'as the schedule says')
+  const pauses = [1, 2, 3, 4].map((tries) => backoffMs({ tries, chance: () => 0.3 }, fixed))
+  assert.deepEqual(pauses, [5_000, 300_000, 10, 10], 'as the schedule says')
   const waits = (after: string) => {
     const made = fate(answer(503, ['Retry-After', after]), RELAY)
     return made.kind === 'again' ? made.inMs : null
