@@ -19,9 +19,9 @@ import type { Servers } from '../e2e/world.ts'
 const REQUESTS = 500
 const AT_ONCE = 16
 /**
- * The least of these rounds counts. A round of a background service makes up to 300 promises, falls into some of them, and into more of
- * them on a busy machine. What a request makes is in all of them. Nothing is subtracted: a pause of the same length has such rounds too,
- * and more of them would hide what a request makes.
+ * The least of these rounds counts. What background services make, up to 360 promises in one of them, falls into some and not into others.
+ * What a request makes is in all of them. Nothing is subtracted: background services make as many in a pause of the same length, and that
+ * would hide what a request makes.
  */
 const ROUNDS = 5
 /** A promise for each request would be one, and a promise for each batch of claims or settles a sixteenth at least. */
