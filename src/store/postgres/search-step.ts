@@ -30,7 +30,10 @@ const ROLLBACK: Statement = { name: 'search_rollback', writes: false, text: () =
 export type Snapshot = <Result>(withinMs: number, work: (session: Session) => Promise<Result>) => Promise<Result>
 
 /** @throws as `search` does */
-export async function inSnapshot<Result> (connections: Connections, search: (snapshot: Snapshot) => Promise<Result>): Promise<Result> {
+export async function inSnapshot<Result> (
+  connections: Pick<Connections, 'use'>,
+  search: (snapshot: Snapshot) => Promise<Result>
+): Promise<Result> {
   return connections.use('search', async (session) => {
     await session.run(BEGIN, [])
     try {
@@ -42,14 +45,27 @@ export async function inSnapshot<Result> (connections: Connections, search: (sna
           throw isTimeOver(error) ? new StepTimeOver({ cause: error }) : error
         }
       })
-      await session.run(COMMIT, [])
+      await end(session, COMMIT)
       return result
     } catch (error) {
       // What does not answer would only be waited for once more.
-      if (!('isUsable' in session) || session.isUsable === true) await session.run(ROLLBACK, []).catch(() => {})
+      if (!('isUsable' in session) || session.isUsable === true) await end(session, ROLLBACK).catch(() => {})
       throw error
     }
   })
+}
+
+/**
+ * The limit of the last step holds for the end too, and may be a millisecond. What was read is true all the same. The transaction has
+ * failed then, and its settings are gone: nothing limits the rollback.
+ */
+async function end (session: Session, statement: Statement): Promise<void> {
+  try {
+    await session.run(statement, [])
+  } catch (error) {
+    if (!isTimeOver(error)) throw error
+    await session.run(ROLLBACK, [])
+  }
 }
 
 /** One statement of a snapshot of its own. @throws as it does */

@@ -4,7 +4,10 @@ import { after, describe, test } from 'node:test'
 import { StoreUnavailable } from '../../../src/ports/errors.ts'
 import type { Position, RecordSummary } from '../../../src/ports/operator.ts'
 import { Horizon } from '../../../src/store/postgres/durable.ts'
+import { faultOfStatement } from '../../../src/store/postgres/faults.ts'
 import { limited } from '../../../src/store/postgres/limited.ts'
+import { inSnapshot } from '../../../src/store/postgres/search-step.ts'
+import type { Session, Statement, Values } from '../../../src/store/postgres/statements.ts'
 import { AUDIT_ROWS, auditIsReadInSteps, operators, RARE_ID, RARE_WHO } from '../../conformance/operators.ts'
 import { claimOf, settlementOf, tokenOf } from '../../conformance/record-world.ts'
 import { needs } from '../../harness/needs.ts'
@@ -138,6 +141,29 @@ describe('operators in Postgres', needs('postgres'), () => {
     const seen = await world.store.operator.gateways()
     assert.deepEqual(seen.map(({ instance }) => instance), ['one', 'two'])
     assert.ok(seen.every(({ seenMs }) => Math.abs(seenMs - Date.now()) < 120_000))
+  })
+
+  test('a search whose end takes longer than its last step may keeps what it found, and leaves no transaction open', async (t) => {
+    const client = await (await openWorld(t, await (server ??= startPostgres()))).connect()
+    const searchOf = async (slow: string, work: () => void): Promise<string> => {
+      let isSlow = true
+      const run: Session['run'] = async <Row extends object>({ name, writes, text }: Statement, values: Values) => {
+        const isLate = name === slow && isSlow
+        if (isLate) isSlow = false
+        try {
+          return (await client.query<Row>(isLate ? 'select pg_sleep(60)' : text(''), [...values])).rows
+        } catch (error) {
+          throw faultOfStatement(name, error, writes)
+        }
+      }
+      const use = async <Result>(_operation: string, search: (session: Session) => Promise<Result>) =>
+        search({ lockTimeout: '1s', horizon: new Horizon(), run })
+      return inSnapshot({ use }, (snapshot) => snapshot(1_000, () => Promise.resolve(work()).then(() => 'found')))
+    }
+    assert.equal(await searchOf('search_commit', () => {}), 'found')
+    await assert.rejects(searchOf('search_rollback', () => { throw new Error('a fault of its own') }), /a fault of its own/)
+    const { rows } = await client.query<{ isolation: string }>("select current_setting('transaction_isolation') as isolation")
+    assert.deepEqual(rows, [{ isolation: 'read committed' }])
   })
 
   test('a search that waits for a lock ends in the server when its time is over', async (t) => {
